@@ -3,7 +3,7 @@
 fit     AUUC-max in memory and from Parquet files, without a choice of the norm and as it comes;
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
-command ``auucmax fit`` as it comes, the table in memory and, by ``--memory``, in pieces
+command ``auucmax fit`` with its defaults
 pass    one reading of the files, alone and with what is summed; histograms take two
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
@@ -60,10 +60,7 @@ def cases(*, quick: bool = False) -> list[Case]:
         for library, function in LIBRARIES.items()
     ]
     found.append(_case("fit", "CausalML uplift forest", FOREST_ROWS, "forest"))
-    found += [
-        _case("command", library, sizes[-1], "command", pieces=pieces)
-        for library, pieces in (("auucmax fit", False), ("auucmax fit, in pieces", True))
-    ]
+    found.append(_case("command", "auucmax fit", sizes[-1], "command"))
     found += [
         _case("pass", kind, rows, "one_pass", kind=kind)
         for rows in (sizes if quick else SIZES[1:])
@@ -268,13 +265,12 @@ def parquet_rows(rows: int) -> Path:
 # From the shell
 
 
-def command(rows: int, pieces: bool) -> Callable[[], Any]:
-    """The whole command, from the files to the model file; pieces: as if memory were small."""
+def command(rows: int) -> Callable[[], Any]:
+    """The whole command, from the files to the model file."""
     from auucmax.cli import app
 
     folder = parquet_rows(rows)
     line = ["fit", str(folder), "-t", "treatment", "-y", "visit", "-m", "auucmax"]
-    line += ["--memory", "0.01"] if pieces else []
 
     def call() -> Any:
         with tempfile.TemporaryDirectory() as place:

@@ -48,8 +48,7 @@ def of_two_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
         table["chance"] = odd_chances(rng, len(table))
         options += ["--propensity", "chance"]
     data, model = str(write_table(table, folder, "trial", rng)), folder / "m.model"
-    form = [] if "--memory" not in options else ["--memory", "0.0001"]
-    form += options[options.index("--decimal") :][:2] if "--decimal" in options else []
+    form = options[options.index("--decimal") :][:2] if "--decimal" in options else []
     if rng.random() < 0.1:
         of_fit = ("--hold-out", "--seed", "-m", "--candidates", "--minutes")
         yield ["check", data, *_without(options, *of_fit, flags=FLAGS)]
@@ -100,7 +99,7 @@ def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
         (["--seed", "7"], 0.1), (["--despite-check"], 0.5), (["--lower-is-better"], 0.15),
         (["--drop-missing-outcomes"], 0.4), (["--candidates", str(rng.choice([0, 1, 3]))], 0.05),
         (["--categorical", column], 0.05), (["--numeric", column], 0.05),
-        (["--after", column], 0.1), (["--memory", "0.0001"], 0.02), (["--minutes", "0.01"], 0.02),
+        (["--after", column], 0.1), (["--minutes", "0.01"], 0.02),
         (["--decimal", str(rng.choice([",", "."]))], 0.02),
     ):  # fmt: skip
         options += line if rng.random() < chance else []

@@ -149,9 +149,6 @@ def test_files_are_read_and_written_by_the_base_alone(base, tmp_path):
     named = ["--treatment", "mail", "--outcome", "visit", "--id", "person"]
     succeed(command, "check", "trial.csv", *named, **place)
     succeed(command, "fit", "trial.csv", *named, "-m", "tm", "-o", "mail.auucmax", **place)
-    # A table that does not fit into memory goes through files of its own.
-    pieces = ("fit", "trial.csv", *named, "-m", "shrunk", "--memory", ".001", "-o", "big.auucmax")
-    succeed(command, *pieces, **place)
     chosen = ("target", "mail.auucmax", "trial.csv", "--share", ".3", "-o", "list.parquet")
     succeed(command, *chosen, **place)
     assert "1,200 rows" in succeed(

@@ -10,7 +10,7 @@ import pytest
 from tests.frame_kinds import KINDS, as_kind
 
 from auucmax.campaign import Monitor, assign, verify, verify_arms
-from auucmax.data import Trial, check_randomisation, make_trial, open_table, read_table
+from auucmax.data import Trial, check_randomisation, make_trial, read_table
 from auucmax.data.table_errors import NoRowsError, TableError
 from auucmax.model import (
     fit_arms_model,
@@ -163,7 +163,7 @@ def test_checks_read_tables_and_looks_are_the_same(kind):
     assert isinstance(read, pd.DataFrame)
     assert read["customer"].tolist() == pandas["customer"].tolist()
     assert list(read.columns) == ["town", "customer"]
-    assert list(open_table(frame).columns) == table.column_names
+    assert list(read_table(frame).columns) == table.column_names
     looks = []
     for own in (pandas, frame):
         monitor = Monitor.of(
@@ -179,7 +179,7 @@ def test_frames_that_cannot_be_read_are_told():
     with pytest.raises(TableError, match=r"query should come with a database, got one with a fr"):
         read_table(frame, query="t")
     with pytest.raises(TableError, match=r"decimal should come with a CSV file, got it with a fr"):
-        open_table(frame, decimal=",")
+        read_table(frame, decimal=",")
     with pytest.raises(NoRowsError, match=r"the table should have rows"):
         read_table(frame[:0])
     with pytest.raises(ValueError, match=r"the table should be a frame with named columns, got l"):

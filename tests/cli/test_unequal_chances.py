@@ -1,7 +1,5 @@
 """Every command on a trial of two strata whose chances of treatment differ, by design."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,17 +166,6 @@ def test_other_mistakes_are_told_in_one_line(folder):
         assert result.exit_code == 2
         assert line in result.output
         assert result.output.count("\n") == 1
-
-
-@pytest.mark.gate
-def test_a_table_that_does_not_fit_into_memory_is_weighed_as_well(folder, tmp_path):
-    how = f"{NAMED} --id person --propensity chance --model auucmax --json"
-    told = []
-    for memory in ("", "--memory .0001"):
-        result = run(f"fit {folder}/trial.csv {how} {memory} -o {tmp_path}/m.model")
-        assert result.exit_code == 0
-        told.append(json.loads(result.stdout)["auuc"]["estimate"])
-    assert told[1] == pytest.approx(told[0], abs=1e-6)
 
 
 @pytest.mark.gate

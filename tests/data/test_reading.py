@@ -20,9 +20,9 @@ import pyarrow.feather
 import pytest
 from tests.cli.commands import run
 
-from auucmax.data.pieces import PiecedTable, open_table
+from auucmax.data.databases import Signs
 from auucmax.data.reading import TextForm, read_table, scan_csv, utf8_files
-from auucmax.data.table_errors import TableError
+from auucmax.data.table_errors import TableError, one_line
 
 ROWS = (
     "id,age,income,town,member,joined,seen\n"
@@ -576,7 +576,7 @@ def test_files_of_a_folder_may_have_one_name(tmp_path):
 
 @pytest.mark.quick_cases("None")
 @pytest.mark.parametrize("decimal", [".", ",", None])
-def test_pieces_are_the_frame_and_leave_nothing_behind(decimal, tmp_path):
+def test_numbers_by_the_decimal_sign_of_another_encoding(decimal, tmp_path):
     lines = "".join(f"é{k % 3};{k % 7 + 1},{k % 9}00\n" for k in range(5_000))
     path = tmp_path / "rows.csv"
     path.write_bytes(("ort;preis\n" + lines).encode("latin-1"))
@@ -584,21 +584,11 @@ def test_pieces_are_the_frame_and_leave_nothing_behind(decimal, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whole = read_table(path, **form)
-        table = open_table(path, memory=1, **form)
-        assert isinstance(open_table(path, **form), pd.DataFrame)
     assert ("can mean two things" in str([w.message for w in caught])) is (decimal is None)
-    assert isinstance(table, PiecedTable)
-    pd.testing.assert_frame_equal(pd.concat(table.pieces()), whole, check_index_type=False)
-    pd.testing.assert_frame_equal(pd.concat(table.pieces()), whole, check_index_type=False)
     assert (whole["preis"].iloc[0], whole["ort"].iloc[0]) == (
         {".": 1000.0, ",": 1.0, None: "1,000"}[decimal],
         "é0",
     )
-    copy = Path(table.files[0])
-    assert copy.exists()
-    assert copy.name == "rows.csv"
-    del table
-    assert not copy.exists()
 
 
 def test_copies_go_with_their_stack(tmp_path):
@@ -694,13 +684,39 @@ def test_what_cannot_be_is_one_line(tmp_path):
         ("rows.parquet", {"encoding": "latin-1"}, "encoding should come with a CSV file"),
     ]
     for name, form, words in cases:
-        for read in (read_table, open_table):
-            with pytest.raises(TableError, match=words) as told:
-                read(tmp_path / name, **form)
-            assert "\n" not in str(told.value)
+        with pytest.raises(TableError, match=words) as told:
+            read_table(tmp_path / name, **form)
+        assert "\n" not in str(told.value)
     with pytest.raises(TableError, match="decimal should come with a CSV file"):
         read_table("postgresql://localhost/x", query="t", decimal=",")
 
 
 def test_utf_8_needs_no_copy():
     assert TextForm.checked(None, "UTF8") == TextForm()
+
+
+def test_an_interruption_is_none_of_the_file():
+    class InterruptException(Exception):
+        pass
+
+    with pytest.raises(KeyboardInterrupt), one_line("rows.csv", "a table", "Check it."):
+        raise InterruptException
+
+
+@pytest.mark.filterwarnings("ignore:.*read as")
+@pytest.mark.parametrize(
+    ("lines", "option", "decimal", "guessed"),
+    [
+        ("1.696;1,5", None, ",", ("a",)),
+        ("1.696;x", None, ".", ("a",)),
+        ("1.696;x", ",", ",", ()),
+        ("1.5;1,5", None, None, ()),
+        ("1.5;x", None, ".", ()),
+        ("7;x", None, None, ()),
+    ],
+)
+def test_a_table_tells_by_which_sign_its_texts_were_read(lines, option, decimal, guessed, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n" + f"{lines}\n" * 50)
+    assert Signs.of(read_table(path, decimal=option)) == (decimal, guessed)
+    assert Signs.of(pd.DataFrame({"a": [1.5]})) == (None, ())

@@ -5,7 +5,6 @@ import sqlite3
 import sys
 import traceback
 from contextlib import ExitStack, closing
-from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import duckdb
@@ -19,9 +18,9 @@ from tests.mariadb_server import connected, mariadb_server
 from tests.model.trial_table import NAMES, trial_table
 from tests.postgres_server import postgres_server
 
+from auucmax._errors import InputError
 from auucmax._files import WAREHOUSES
-from auucmax.data import open_table, read_table
-from auucmax.data.pieces import PiecedTable
+from auucmax.data import memory, read_table
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
 from auucmax.data.warehouses import _connection
@@ -113,22 +112,11 @@ def test_an_address_of_duckdb(tmp_path):
         read_table(f"duckdb://{tmp_path}/none.x", query="people")
 
 
-def check_pieces(table):
-    assert isinstance(table, PiecedTable)
-    assert table.n_rows == len(FRAME)
-    check(pd.concat(table.pieces()))
-    first, again = (pd.concat(table.pieces(["id"])) for _ in range(2))
-    assert first.equals(again)  # in the same order
-    file = Path(table.files[0])
-    assert file.parent.stat().st_mode & 0o077 == 0  # nobody else reads it
-    return file
-
-
-def test_a_table_that_does_not_fit_is_read_in_pieces_from_a_copy(duckdb_table, sqlite_file):
+def test_a_table_that_does_not_fit_is_refused(duckdb_table, sqlite_file, monkeypatch):
+    monkeypatch.setattr(memory, "usable_memory", lambda: 100.0)
     for source, query in ((duckdb_table, None), (f"sqlite://{sqlite_file}", "people")):
-        file = check_pieces(open_table(source, query=query, memory=100))
-        assert not file.exists()  # it is gone with the table
-    assert isinstance(open_table(duckdb_table), pd.DataFrame)
+        with pytest.raises(InputError, match=r"should be a table that fits into memory, of at"):
+            read_table(source, query=query)
 
 
 @pytest.fixture
@@ -374,8 +362,6 @@ def test_postgres_by_ibis():
             cursor.executemany("INSERT INTO people VALUES (%s, %s, %s, %s, %s)", rows)
         server = ibis.connect(url)
         check(read_table(server.table("people")))
-        table = open_table(server.table("people"), memory=100)
-        check(pd.concat(table.pieces()))
         server.disconnect()
 
 
@@ -411,7 +397,6 @@ def people(mysql):
 @pytest.mark.parametrize("query", ["people", "trials.people", "SELECT * FROM people;"])
 def test_mysql(people, query):
     check(read_table(people[0], query=query))
-    check_pieces(open_table(people[0], query=query, memory=100))
 
 
 @pytest.mark.gate

@@ -1,17 +1,15 @@
-"""The mean of ranks: of what, on which scale, from rows that are not in memory."""
+"""The mean of ranks: of what, on which scale."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
-from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, TwoModels, make_trial
 from auucmax.estimators import (
     BoostedEffect,
     ShrunkInteractions,
-    TransformedOutcome,
     UpliftEnsemble,
     logistic,
 )
@@ -104,21 +102,6 @@ def test_ranks_of_many_scores_have_few_knots(n):
     assert knots.shape[1] <= min(MOST_KNOTS, n // 20) + 2
     expected = (rankdata(score) - 0.5) / len(score)
     assert np.abs(np.interp(score, *knots) - expected).max() < 0.75 * max(20 / n, 1e-3) + 1e-3
-
-
-@pytest.mark.gate
-def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
-    rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
-    members = [ShrunkInteractions(hinges=False), FEW_TREES]
-    streamed = UpliftEnsemble(members, random_state=0).fit(rows)
-    whole = UpliftEnsemble(members, random_state=0).fit(trial.X, trial.y, treatment=trial.treatment)
-    np.testing.assert_allclose(streamed.predict(trial.X), whole.predict(trial.X), atol=1e-6)
-
-
-def test_members_that_need_memory_learn_from_a_part_of_a_stream(trial):
-    rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
-    model = UpliftEnsemble([TransformedOutcome(), FEW_TREES], max_rows=1_000).fit(rows)
-    assert model.estimators_[0].training_record_.given[0] == 1_000
 
 
 def test_no_members(trial):

@@ -14,11 +14,6 @@ from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
 from auucmax.estimators import (
-    BoostedEffect,
-    ResponseModel,
-    ShrunkInteractions,
-    TwoModels,
-    UpliftEnsemble,
     learning_rows,
 )
 from auucmax.estimators.learning_rows import LearningRows
@@ -248,23 +243,11 @@ def test_certificate_of_a_stream(hillstrom):
 WEIGHED = {
     "auucmax": AUUCMax(random_state=0),
     "one norm": AUUCMax(selection=None, scale="column-l2", norm=0.5),
-    "shrunk": ShrunkInteractions(random_state=0),
-    "boosted": BoostedEffect(random_state=0),
-    "auto": UpliftEnsemble(random_state=0),
-    "tm": TwoModels(),
-    "response": ResponseModel(),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "whole"),
-    [
-        ("auucmax", True),
-        ("tm", False),
-        *(pytest.param(name, False, marks=pytest.mark.gate) for name in WEIGHED if name != "tm"),
-        *(pytest.param(name, True, marks=pytest.mark.gate) for name in ("auto", "tm", "response")),
-    ],
-)
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("name", [*WEIGHED])
 def test_weights_count_in_a_stream_as_in_memory(name, whole):
     trial = make_trial(1_500, random_state=1)
     rng = np.random.default_rng(0)

@@ -10,10 +10,8 @@ from auucmax.estimators.logistic import (
     Design,
     Losses,
     dealt_folds,
-    fit_regression,
     losses_slow,
 )
-from auucmax.estimators.meta import default_model, fit_standardised
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 from auucmax.rows import ArrayRows, Batch, ask
 
@@ -81,15 +79,3 @@ def test_folds_have_their_share_of_every_arm_and_outcome(sizes, n_folds, seed, e
     keys = np.arange(len(cell), dtype=np.uint64)
     memory = ArrayRows(np.zeros((len(cell), 1)), cell % 2 * 1.0, cell // 2 == 1, keys=keys)
     np.testing.assert_array_equal(ask(dealt_folds(memory, n_folds, seed))(memory.batch), fold)
-
-
-def test_a_logistic_regression_is_that_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3_000, 4)) * [1, 10, 0.1, 0] + 3.0  # the last column is constant
-    y = (rng.random(3_000) < 1 / (1 + np.exp(1 - X[:, 0] + X[:, 1] / 20))) * 1.0
-    rows = ListedRows(X, y, rng.integers(2, size=3_000), edges=(5, 5, 2_000))
-    intercept, coef = ask(fit_regression(rows, len(y), BINOMIAL))
-    model = fit_standardised(default_model(y).set_params(tol=1e-10), X, y, None)
-    np.testing.assert_allclose(coef, model.coef_[0], atol=1e-5)
-    np.testing.assert_allclose(intercept, model.intercept_, atol=1e-4)
-    assert rows.n_readings < 20

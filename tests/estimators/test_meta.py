@@ -24,13 +24,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from tests.batches_in_memory import ListedRows
 
 from auucmax import auuc_inference, auuc_score, load_hillstrom, make_trial
 from auucmax.estimators import (
     ClassTransformation,
     DependentDataRepresentation,
-    ResponseModel,
     SharedDataRepresentation,
     TransformedOutcome,
     TwoModels,
@@ -448,19 +446,6 @@ def test_agrees_with_scikit_uplift(ours, theirs):
     ours = clone(ours).set_params(estimator=base).fit(train.X, train.y, treatment=mailed[0])
     found = auuc_score(test.y, ours.predict(test.X), treatment=mailed[1])
     assert found == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("model", [TwoModels(), ResponseModel()], ids=lambda m: type(m).__name__)
-def test_logistic_regressions_learn_from_rows_that_are_read_batch_by_batch(model):
-    trial = make_trial(4_000, n_features=4, heterogeneity=1.0, random_state=0)
-    rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(100, 3_000), names=list(trial.X))
-    streamed = clone(model).fit(rows)
-    whole = clone(model).fit(trial.X, trial.y, treatment=trial.treatment)
-    np.testing.assert_allclose(streamed.predict(trial.X), whole.predict(trial.X), atol=1e-3)
-    assert streamed.n_parameters_ == whole.n_parameters_
-    own = clone(model).set_params(estimator=LogisticRegression())
-    with pytest.raises(ValueError, match="should be the default one"):
-        own.fit(rows)
 
 
 def stacked(X, t, scale, with_treatment):

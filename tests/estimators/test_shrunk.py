@@ -1,10 +1,9 @@
-"""Logistic models with shrunk interactions: exact, the same wherever rows are, by likelihood."""
+"""Logistic models with shrunk interactions: exact, weighted by likelihood."""
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
-from tests.batches_in_memory import ListedRows
 
 from auucmax import make_trial
 from auucmax.estimators import ShrunkInteractions
@@ -72,14 +71,6 @@ def test_hinges_are_at_quartiles_of_columns_of_many_values(trial):
     assert wide.shape[1] == X.shape[1] + len(columns)
 
 
-def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
-    rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(1_000, 1_000, 2_500))
-    streamed = ShrunkInteractions(random_state=0).fit(rows)
-    np.testing.assert_allclose(streamed.predict(trial.X), fitted(trial).predict(trial.X), atol=1e-6)
-    # All folds and strengths share their readings.
-    assert rows.n_readings < 60
-
-
 def test_units_and_shifts_of_columns_do_not_matter(trial):
     moved = trial.X * [1, 1e3, 1e-3, 1, 1][: trial.X.shape[1]] + 7.0
     model = ShrunkInteractions(random_state=0).fit(moved, trial.y, treatment=trial.treatment)
@@ -95,9 +86,6 @@ def test_few_rows_of_an_outcome(trial):
     rare[trial.treatment == 0] = y[trial.treatment == 0]
     with pytest.raises(ValueError, match="at least 2 rows of each outcome"):
         ShrunkInteractions().fit(trial.X, rare, treatment=trial.treatment)
-    rows = ListedRows(trial.X, y, trial.treatment, edges=(100, 3_000))
-    streamed = ShrunkInteractions(random_state=0).fit(rows)
-    np.testing.assert_allclose(streamed.predict(trial.X), model.predict(trial.X), atol=1e-6)
 
 
 def test_the_median_stands_for_missing_values(trial):

@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import clone
-from tests.batches_in_memory import ListedRows
 
 from auucmax import make_trial
 from auucmax.estimators import (
     BoostedEffect,
-    ResponseModel,
     ShrunkInteractions,
-    TwoModels,
     UpliftEnsemble,
     ensemble,
     targets,
@@ -197,40 +193,11 @@ def test_numbers_without_shrinkage_are_two_least_squares(numbers):
     np.testing.assert_allclose(score, one @ (arms[0] - arms[1]), atol=0.01)
 
 
-@pytest.mark.parametrize("make", [*MODELS, TwoModels, ResponseModel])
-def test_numbers_that_are_read_in_batches_are_learnt_as_in_memory(numbers, make):
-    X, y, treated, _ = numbers
-    X, y, treated = X[:1_500], y[:1_500], treated[:1_500]
-    seed = {"random_state": 0} if make in MODELS else {}
-    memory = make(**seed).fit(X, y, treatment=treated)
-    stream = make(**seed).fit(ListedRows(X, y, treated, edges=(90, 700)))
-    del stream.feature_names_in_
-    expected = memory.predict(X)
-    size = np.abs(expected).max()
-    np.testing.assert_allclose(stream.predict(X), expected, rtol=0, atol=1e-6 * size)
-
-
-def test_of_many_rows_amounts_and_ranks_are_those_of_one_sample_wherever_rows_are(monkeypatch):
+def test_of_many_rows_amounts_and_ranks_are_those_of_a_sample(monkeypatch):
     for module in (targets, ensemble):
         monkeypatch.setattr(module, "SAMPLE", 300)
     trial = make_trial(4_000, base_rate=0.3, random_state=0)
     y = trial.y * np.random.default_rng(0).gamma(2, 50, size=4_000)
-    X, model = np.asarray(trial.X), UpliftEnsemble([ShrunkInteractions()], random_state=0)
-    memory = clone(model).fit(X, y, treatment=trial.treatment)
-    stream = clone(model).fit(ListedRows(X, y, trial.treatment, edges=(90, 3_000)))
-    assert len(memory.knots_[0][0]) < 20
-    np.testing.assert_allclose(stream.knots_[0], memory.knots_[0], atol=1e-6)
-    np.testing.assert_allclose(
-        stream.estimators_[0].amounts_, memory.estimators_[0].amounts_, rtol=1e-12
-    )
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("model", [ShrunkInteractions, UpliftEnsemble])
-def test_a_stream_of_money_gives_the_model_of_the_rows_in_memory(model):
-    trial = make_trial(4_000, base_rate=0.1, random_state=0)
-    y = trial.y * np.random.default_rng(0).gamma(2, 50, size=4_000)
-    rows = ListedRows(trial.X, y, trial.treatment, edges=(1_000, 2_500))
-    memory = model(random_state=0).fit(trial.X, y, treatment=trial.treatment)
-    streamed = model(random_state=0).fit(rows)
-    np.testing.assert_allclose(streamed.predict(trial.X), memory.predict(trial.X), atol=2e-3)
+    model = UpliftEnsemble([ShrunkInteractions()], random_state=0)
+    model.fit(np.asarray(trial.X), y, treatment=trial.treatment)
+    assert len(model.knots_[0][0]) < 20

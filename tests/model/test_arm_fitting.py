@@ -9,7 +9,6 @@ from tests.model.arms_table import NAMES, arms_table, fitted, unequal_arms
 
 from auucmax.data import FailedCheckError
 from auucmax.data.hashing import content_hashes
-from auucmax.data.pieces import PiecedTable, open_table
 from auucmax.model import ArmLimits, fit_arms_model, target_arms
 from auucmax.model.arm_fitting import _ranks_among
 from auucmax.model.arms import AllRows
@@ -190,23 +189,6 @@ def test_rows_of_a_household_are_judged_together():
     assert one["standard_error"][-1] == pytest.approx(other["standard_error"][-1], rel=0.15)
     assert together.policy["certificate"] is None
     assert "rows come in groups" in together.policy["notes"][-1]
-
-
-@pytest.mark.gate
-def test_a_table_in_pieces_has_the_same_policy(tmp_path):
-    table = arms_table(6_000)
-    table.to_parquet(tmp_path / "t.parquet", row_group_size=500)
-    pieces = open_table(tmp_path / "t.parquet", memory=2**20)
-    assert isinstance(pieces, PiecedTable)
-    found, expected = fitted(pieces), fitted(table)
-    one, other = (m.policy["curves"][0]["policy"] for m in (found, expected))
-    assert one["gain"][-1] == pytest.approx(other["gain"][-1], abs=0.01)
-    people = table.drop(columns=["arm", "visit"])
-    away = found.uplift(people) - expected.uplift(people)
-    assert np.sqrt((away**2).mean()) < 0.02
-    listed = target_arms(found, pieces, share=0.3)
-    assert listed.choice.n_treated == 1_800
-    assert found.judge(pieces).facts == found.policy
 
 
 @pytest.mark.gate

@@ -3,7 +3,7 @@
 import pytest
 
 from auucmax.data.outcomes import BINARY, MONEY
-from auucmax.model.by_name import COMPARABLE, IN_PIECES, MODELS, RIVALS, able_models
+from auucmax.model.by_name import COMPARABLE, MODELS, RIVALS, able_models
 
 
 @pytest.mark.parametrize("name", [*COMPARABLE])
@@ -14,7 +14,7 @@ def test_a_name_makes_a_model_with_the_seed(name):
 
 
 def test_names_that_are_singled_out_are_models():
-    named = {*IN_PIECES, *RIVALS, *(rival for rivals in RIVALS.values() for rival in rivals)}
+    named = {*RIVALS, *(rival for rivals in RIVALS.values() for rival in rivals)}
     assert named <= set(MODELS)
 
 

@@ -1,24 +1,18 @@
-"""Every row is scored by a model that has not seen it, in memory and in pieces alike."""
-
-from functools import reduce
-from itertools import pairwise
+"""Every row is scored by a model that has not seen it."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.model.trial_table import NAMES, households, trial_table
 
-from auucmax.data import pieces as pieces_module
-from auucmax.data.pieces import open_table
 from auucmax.encoding.columns import fold_of
-from auucmax.estimators import AUUCMax, TwoModels
+from auucmax.estimators import TwoModels
 from auucmax.model import name_columns
 from auucmax.model.crossfit import (
     LEAST,
-    PiecedRows,
     Recipe,
     TableRows,
-    _Spread,
+    _deviations,
     cross_fit,
     fewest_rows,
     first_chunk,
@@ -62,7 +56,7 @@ def test_no_row_is_judged_by_a_model_that_has_seen_it(n_folds):
     rows = rows_of(table_of(600))
     recipe = Recipe("tm", KEY, 0, 0.0, n_folds)
     found = cross_fit(rows, {"witness": Witness}, recipe, with_chunks=True)
-    unique = rows.sample.frame["unique"].to_numpy()
+    unique = rows.raw.frame["unique"].to_numpy()
     np.testing.assert_array_equal(found.ranks["witness"], ranks_within(unique, found.fold))
     assert set(found.fold) == set(range(n_folds))
     # Chunks: each row once, in the order of chunks; the first is not scored.
@@ -100,7 +94,7 @@ def test_folds_follow_the_id_whatever_the_order():
     mixed = TableRows(table.sample(frac=1, random_state=1), columns, KEY)
     for deal in (recipe.folds, recipe.held_out):
         one, other = (
-            dict(zip(rows.sample.ids, deal(rows.keys), strict=True)) for rows in (first, mixed)
+            dict(zip(rows.raw.ids, deal(rows.keys), strict=True)) for rows in (first, mixed)
         )
         assert one == other
     sizes = np.bincount(recipe.folds(first.keys))
@@ -144,46 +138,6 @@ def with_zip(table, n_zips=40):
     return table.assign(zip=[f"z{k}" for k in place], visit=visits)
 
 
-@pytest.mark.parametrize(("id", "sample_rows"), [(None, 300), ("person", 300), (None, 3_000)])
-def test_a_table_in_pieces_gives_the_rows_and_models_of_a_frame(
-    tmp_path, monkeypatch, id, sample_rows
-):
-    """However few of the rows are at hand."""
-    monkeypatch.setattr(pieces_module, "SAMPLE_ROWS", sample_rows)
-    table = with_zip(trial_table(3_000))
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    pieces = open_table(tmp_path / "rows.csv", memory=1)
-    frame = open_table(tmp_path / "rows.csv")
-    features = ["age", "town", "member", "spent", "joined", "zip"]
-    columns = name_columns(frame, **NAMES, id=id, features=features)
-    small = type(pieces)(**(vars(pieces) | {"piece_rows": 700}))
-    one, other = TableRows(frame, columns, KEY), TableRows(small, columns, KEY)
-    for name in ("y", "treated", "keys"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert one.left_out == other.left_out
-    assert one.n_given == other.n_given == 3_000
-    recipe = Recipe("", KEY, 0, 0.0, 5)
-
-    def make():
-        return {"auucmax": AUUCMax(random_state=0, selection=None)}
-
-    readings = []
-    original = PiecedRows.batches
-    monkeypatch.setattr(PiecedRows, "batches", lambda rows: readings.append(1) or original(rows))
-    fitted = [rows.fit(make(), recipe.outside(0)) for rows in (one, other)]
-    assert len(other.sampled) < 400 or sample_rows == 3_000
-    # What columns hold, what outcomes tell of levels, the features.
-    assert len(readings) == (3 if sample_rows < 3_000 else 2)
-    terms = fitted[0].encoder.terms_
-    assert {"base", "sine", "cosine"} <= {term.kind for term in terms}
-    assert fitted[1].encoder.terms_ == terms
-    assert fitted[1].encoder.columns_ == fitted[0].encoder.columns_
-    scores = [
-        rows.scores(own, recipe.inside(0)) for rows, own in zip((one, other), fitted, strict=True)
-    ]
-    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6, atol=1e-9)
-
-
 def test_levels_are_learnt_from_other_rows_than_those_that_are_judged():
     """Whatever the outcomes of the rows that are kept from a fit, and the row's own in training."""
     table = with_zip(trial_table(4_000))
@@ -214,17 +168,6 @@ def test_levels_are_learnt_from_other_rows_than_those_that_are_judged():
     assert (learnt[0][~of_three] != learnt[2][~of_three]).any()
 
 
-def test_a_table_that_changes_between_readings_is_refused(tmp_path):
-    table = trial_table(1_000)
-    path = tmp_path / "rows.csv"
-    table.to_csv(path, index=False)
-    pieces = open_table(path, memory=1)
-    rows = TableRows(pieces, name_columns(pieces, **NAMES, features=["age"]), KEY)
-    table.iloc[::-1].to_csv(path, index=False)
-    with pytest.raises(ValueError, match="same rows"):
-        list(rows.rows.batches())
-
-
 def test_several_models_share_an_encoder():
     table = trial_table(1_500)
     rows = TableRows(table, name_columns(table, **NAMES, id="person"), KEY)
@@ -234,30 +177,22 @@ def test_several_models_share_an_encoder():
     assert both.chunks == []
 
 
-def test_groups_are_whole_in_memory_and_in_pieces(tmp_path):
+def test_groups_are_whole():
     """A group is one unit of folds, chunks and judgement, wherever its rows are."""
     table = households(300).sample(frac=1, random_state=0)
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    found = [
-        TableRows(rows, name_columns(rows, **NAMES, id="person", groups="home"), KEY)
-        for rows in (table, open_table(tmp_path / "rows.csv", memory=1))
-    ]
-    np.testing.assert_array_equal(found[0].keys, found[1].keys)
-    rows = found[1]
+    rows = TableRows(table, name_columns(table, **NAMES, id="person", groups="home"), KEY)
     np.testing.assert_array_equal(rows.names, rows.keys)
     codes = rows.judged(np.zeros(len(rows.y))).groups
     home = pd.factorize(table["home"])[0]
     assert len(np.unique(codes)) == len(np.unique(home)) == len(np.unique(codes * 1_000 + home))
     some = rows.treated
     assert rows.judged(np.zeros(some.sum()), some).groups.max() + 1 == table["home"][some].nunique()
-    apart = cross_fit(found[0], {"tm": TwoModels}, Recipe("tm", KEY, 0, 0.0, 5), with_chunks=True)
+    apart = cross_fit(rows, {"tm": TwoModels}, Recipe("tm", KEY, 0, 0.0, 5), with_chunks=True)
     parts = [set(keys) for keys in apart.keys]
     assert [len(keys) for keys in apart.keys] == [len(chunk[0]) for chunk in apart.chunks]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 300
 
 
-@pytest.mark.parametrize("edges", [[100], [1, 40, 100]])
-def test_deviations_of_batches_are_those_of_all_rows(edges):
+def test_deviations_are_those_of_numpy():
     X = np.random.default_rng(0).normal([0.0, 1e6], [1.0, 1e-2], (100, 2))
-    parts = [_Spread.of(X[a:b]) for a, b in pairwise([0, *edges])]
-    np.testing.assert_allclose(reduce(_Spread.plus, parts).deviation, X.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(_deviations(X), X.std(axis=0), rtol=1e-9)

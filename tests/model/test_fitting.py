@@ -1,6 +1,5 @@
 """From a raw table to a model: honest evidence of every row, clear errors."""
 
-import dataclasses
 import json
 import warnings
 from functools import partial
@@ -19,7 +18,6 @@ from tests.model.trial_table import (
 from auucmax import auuc_inference, certify
 from auucmax.certificates.certify import certify_thresholds
 from auucmax.data import FailedCheckError
-from auucmax.data.pieces import open_table
 from auucmax.estimators import TwoModels
 from auucmax.metrics import auuc_score
 from auucmax.model import (
@@ -104,7 +102,7 @@ def test_evidence_is_that_of_models_that_had_not_seen_the_rows(table, model):
 def test_the_model_that_is_kept_learnt_from_all_rows(table, model):
     rows = TableRows(table, model.columns, model.recipe.key)
     whole = rows.fit({"tm": MODELS["tm"](0)}, _everyone)
-    of_arms = table.iloc[rows.sample.positions]
+    of_arms = table.iloc[rows.raw.positions]
     np.testing.assert_array_equal(rows.scores(whole, _everyone)[0], model.predict(of_arms))
 
 
@@ -113,7 +111,7 @@ def test_outcomes_of_a_row_do_not_move_its_own_rank(table, model):
     rows, before = apart(model, table)
     inside = before.fold == 2
     other = table.copy()
-    where = rows.sample.positions[inside]
+    where = rows.raw.positions[inside]
     other.iloc[where, other.columns.get_loc("visit")] = 1 - rows.y[inside].astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,7 +127,7 @@ def test_uplift_is_calibrated_out_of_fold(table, model):
     assert model.calibration.uplift == pytest.approx(of_ranks.uplift)
     assert model.evidence["deciles"]["caveat"].startswith("Predicted is what a calibration on the")
     # A knot at the rank r of the folds is at the score of which a share r is below.
-    score = model.predict(rows.sample.frame)
+    score = model.predict(rows.raw.frame)
     below = [np.mean(score <= knot) for knot in model.calibration.score]
     np.testing.assert_allclose(below, of_ranks.score, atol=2e-3)
 
@@ -139,7 +137,7 @@ def test_a_hold_out_is_judged_by_the_very_model(table):
     rows = TableRows(table, model.columns, model.recipe.key)
     held_out = model.recipe.held_out(rows.keys)
     y, treated = rows.y[held_out], rows.treated[held_out]
-    score = model.predict(rows.sample.frame[held_out])
+    score = model.predict(rows.raw.frame[held_out])
     found = auuc_inference(y, score, treatment=treated)
     assert model.evidence["auuc"]["estimate"] == pytest.approx(found.estimate)
     certificate = certify(score, y=y, treatment=treated)
@@ -148,7 +146,7 @@ def test_a_hold_out_is_judged_by_the_very_model(table):
     assert "this model has not seen them" in model.evidence["notes"][0]
     # Nothing is learnt from what was set aside.
     other = table.copy()
-    where = rows.sample.positions[held_out]
+    where = rows.raw.positions[held_out]
     other.iloc[where, other.columns.get_loc("visit")] = 1 - y.astype(int)
     other.iloc[where, other.columns.get_loc("town")] = "Atlantis"
     with warnings.catch_warnings():
@@ -349,23 +347,6 @@ def test_too_few_buyers_are_refused(money):
     few = money.assign(visit=np.where(np.arange(len(money)) % 200 == 0, money["visit"] + 1, 0))
     with pytest.raises(ValueError, match="20 rows with the outcome and 20 without it"):
         fit(few)
-
-
-@pytest.mark.gate
-def test_money_of_a_table_in_pieces(money, tmp_path):
-    money.to_parquet(tmp_path / "money.parquet")
-    pieces = open_table(tmp_path / "money.parquet", memory=1)
-    model = fit(pieces, model="shrunk")
-    whole = fit(money, model="shrunk")
-    np.testing.assert_allclose(model.predict(money), whole.predict(money), rtol=0, atol=1e-6)
-    for one, other in zip(model.evidence["rivals"], whole.evidence["rivals"], strict=True):
-        assert one["auuc"]["estimate"] == pytest.approx(other["auuc"]["estimate"], abs=1e-6)
-    numbers = money.assign(visit=np.arange(len(money)) % 997 * 1.0)
-    numbers.to_parquet(tmp_path / "numbers.parquet")
-    model = fit(open_table(tmp_path / "numbers.parquet", memory=1), model="tm")
-    np.testing.assert_allclose(
-        model.predict(money), fit(numbers, model="tm").predict(money), rtol=0, atol=1e-4
-    )
 
 
 @pytest.mark.gate
@@ -581,28 +562,14 @@ def test_a_trial_that_looks_odd_is_warned_of_and_fitted(table):
 
 
 @pytest.mark.gate
-def test_columns_that_are_left_out_are_tested_in_pieces_too(sorted_table, tmp_path):
-    sorted_table.to_csv(tmp_path / "rows.csv", index=False)
-    pieces = open_table(tmp_path / "rows.csv", memory=1.0)
-    with pytest.raises(FailedCheckError, match="The check fails"):
-        fit(pieces, model="auucmax", ignore=["spent"])
-
-
-@pytest.mark.gate
-def test_rows_without_an_outcome_in_pieces(table, tmp_path):
+def test_rows_without_an_outcome_are_counted(table):
     gone = np.random.default_rng(0).random(len(table)) < 0.05
     some = table.assign(visit=table["visit"].mask(gone))
-    some.to_csv(tmp_path / "rows.csv", index=False)
-    pieces = dataclasses.replace(open_table(tmp_path / "rows.csv", memory=1.0), piece_rows=1_000)
     with pytest.raises(ValueError, match=r"'visit' should be known of every row, got none in \d+ "):
-        fit(pieces, model="auucmax")
-    columns = name_columns(pieces, **NAMES, id="person", drop_missing_outcomes=True)
-    rows, whole = TableRows(pieces, columns, "0" * 16), TableRows(some, columns, "0" * 16)
-    np.testing.assert_array_equal(rows.y, whole.y)
-    assert rows.sample.lost == whole.sample.lost
-    assert sum(whole.sample.lost) == (gone & (table["arm"] != "phone")).sum()
-    assert rows.check().tests == whole.check().tests
-    assert sum(len(batch.y) for batch in rows.rows.batches()) == len(whole.y)
+        fit(some, model="auucmax")
+    columns = name_columns(some, **NAMES, id="person", drop_missing_outcomes=True)
+    rows = TableRows(some, columns, "0" * 16)
+    assert sum(rows.raw.lost) == (gone & (table["arm"] != "phone")).sum()
 
 
 @pytest.mark.gate
@@ -904,20 +871,6 @@ def test_chances_are_a_feature_only_if_named(strata):
 def test_every_model_takes_the_weights(name, strata):
     model = fit_strata(strata.head(1_000), model=name, hold_out=0.4)  # fitted once, not by fold
     assert np.isfinite(model.predict(strata)).all()
-
-
-@pytest.mark.gate
-def test_a_table_in_pieces_is_weighed_by_its_chances(strata, of_strata, tmp_path):
-    strata.to_parquet(tmp_path / "t.parquet", row_group_size=500)
-    new = two_strata(3_000, random_state=1)
-    new.to_parquet(tmp_path / "n.parquet", row_group_size=500)
-    for name in ("auto", "auucmax"):
-        named = STRATA | {"model": name, "hold_out": 0.3}
-        found = fit_trial_model(open_table(tmp_path / "t.parquet", memory=1), **named)
-        expected = fit_trial_model(strata, **named)
-        np.testing.assert_allclose(found.predict(new), expected.predict(new), rtol=0, atol=1e-6)
-    pieces = of_strata.judge(open_table(tmp_path / "n.parquet", memory=1))
-    assert pieces["auuc"] == of_strata.judge(new)["auuc"]
 
 
 @pytest.mark.gate

@@ -66,15 +66,6 @@ def test_views_and_caches_are_those_of_the_rows_in_memory(edges, steps, cache, s
                 assert batch.weight is None
 
 
-def test_work_is_done_on_each_batch_that_has_rows():
-    y = np.arange(10.0)
-    for rows in (ArrayRows(y[:, None], y, y > 4), ListedRows(y[:, None], y, y > 4, (3, 3))):
-        some = rows.part(lambda batch: batch.take(batch.y > 2)).map(np.negative)
-        found = list(some.each(lambda batch: batch.X[:, 0]))
-        assert all(len(own) for own in found)
-        np.testing.assert_array_equal(np.concatenate(found), -y[3:])
-
-
 def test_parts_are_every_row_once_and_a_share_is_about_its_size():
     X, y, treatment = made(3000)
     rows = ArrayRows(X, y.astype(float), treatment == 1)
@@ -115,16 +106,6 @@ def test_weights_are_cached():
         assert np.concatenate([b.weight for b in kept.batches()]).tolist() == [
             k / 2 for k in range(10)
         ]
-
-
-def test_rows_of_a_cache_may_be_numbered():
-    def odd(batch):
-        return batch.take(batch.keys % 2 == 1)
-
-    for rows in (Weighted(), ArrayRows(np.zeros((10, 1)), np.zeros(10), np.arange(10) < 5)):
-        with rows.part(odd).cached() as kept, rows.part(odd).cached(numbered=True) as numbered:
-            keys = [np.concatenate([b.keys for b in own.batches()]) for own in (kept, numbered)]
-        assert [own.tolist() for own in keys] == [[1, 3, 5, 7, 9], [0, 1, 2, 3, 4]]
 
 
 class Widening(Rows):

@@ -9,7 +9,6 @@ import pytest
 from auucmax import AUUCMax, auuc_inference, make_trial
 from auucmax import spark as on_spark
 from auucmax.encoding import TableEncoder
-from auucmax.model import by_name, fit_trial_model
 
 
 def main(settings):
@@ -45,22 +44,6 @@ def main(settings):
     memory = AUUCMax(selection=None, norm=0.5).fit(encoded, trial.y, treatment=trial.treatment)
     assert np.abs(raw[-1].coef_ - memory.coef_).max() < 1e-6 * np.abs(memory.coef_).max()
 
-    trial = make_trial(2000, n_features=4, base_rate=0.4, random_state=1)
-    frame = trial.X.assign(y=trial.y, t=trial.treatment)
-    rows = session.createDataFrame(frame).coalesce(1)  # in the order of the frame
-    by_name.RIVALS["auto"] = ()  # another solver fits these
-    # Fewer rows are learnt from than trees take, so that they learn from the same ones in memory.
-    named = columns | {"hold_out": 0.4}
-    found = on_spark.fit_trial_model(rows, **named, max_rows=1_500)
-    local = fit_trial_model(frame, **named)
-    scores = on_spark.score(rows, found).select("score").toPandas()["score"]
-    assert np.abs(scores - local.predict(frame)).max() < 1e-6
-    for kind in ("auuc", "certificate"):
-        numbers = [
-            {name: value for name, value in own.evidence[kind].items() if isinstance(value, float)}
-            for own in (found, local)
-        ]
-        assert numbers[0] == pytest.approx(numbers[1], abs=1e-6)
     session.stop()
     print("all is as in memory")
 

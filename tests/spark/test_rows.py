@@ -91,21 +91,6 @@ def test_a_view_is_made_where_the_rows_are(in_executors):
     assert doubled.names == ("twice",)
 
 
-def test_work_is_done_where_the_rows_are_and_fetched_in_order(in_executors):
-    parts = [table(range(10)), table([]), table(range(10, 15))]
-    rows = SparkRows(Partitions(parts), COLUMNS)
-    whole = [one for own in rows.each(listed) for one in own]
-    assert [x for x, _ in whole] == list(range(15))
-    assert whole == rows.total(listed)[0]
-    some = rows.part(Share(0.5, seed=3)).map(twice)
-    with some.cached() as packed:
-        found = [[x for own in view.each(listed) for x, _ in own] for view in (packed, some)]
-    assert found[0] == found[1]
-    assert 0 < len(found[0]) < 15
-    with pytest.raises(TableError, match="should be 0 or 1 in every row, got 7"):
-        list(SparkRows(Partitions([table([1.0], treatment=[7])]), COLUMNS).each(listed))
-
-
 def twice(X):
     return 2 * X
 

@@ -21,10 +21,8 @@ from auucmax import spark as on_spark
 from auucmax.data.seen import TrainingRecord
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
-from auucmax.estimators import ShrunkInteractions
 from auucmax.model import fit_trial_model, load_model, save_model
-from auucmax.rows import ArrayRows, part_of
-from auucmax.rows.base import FIRST_KEY
+from auucmax.rows import part_of
 from auucmax.spark import trial as spark_trial
 from auucmax.spark.rows import PartitionRows, SparkRows
 
@@ -79,22 +77,6 @@ def test_fit_of_money_is_that_in_memory(spark, frame, trial, how):
     assert distance(found, expected) < 1e-6
     assert found.gap_share_ == pytest.approx(expected.gap_share_, rel=1e-9)
     assert found.gap_share_ < 1
-
-
-def test_shrunk_interactions_are_those_in_memory(even, trial):
-    rows = SparkRows.of(even, **COLUMNS)
-    settings = {"strengths": (0.01,), "random_state": 0}
-    found = ShrunkInteractions(**settings).fit(rows)
-    expected = ShrunkInteractions(**settings).fit(trial.X, trial.y, treatment=trial.treatment)
-    np.testing.assert_allclose(found.predict(trial.X), expected.predict(trial.X), atol=1e-6)
-    # With the keys that rows have on Spark, folds are the same, and so are the weights of the path.
-    half = np.arange(N_ROWS // 2, dtype=np.uint64)
-    keys = np.concatenate([half, half + np.uint64(1 << FIRST_KEY)])
-    X, treated = trial.X.to_numpy(np.float64), trial.treatment == 1
-    memory = ArrayRows(X, trial.y, treated, names=trial.X.columns, keys=keys)
-    whole, known = (ShrunkInteractions(random_state=0).fit(own) for own in (rows, memory))
-    np.testing.assert_allclose(whole.predict(trial.X), known.predict(trial.X), atol=1e-6)
-    pd.testing.assert_frame_equal(whole.path_, known.path_, rtol=1e-6, atol=1e-6)
 
 
 def one_class_first(frame):

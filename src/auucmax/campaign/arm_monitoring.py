@@ -25,8 +25,8 @@ from auucmax.campaign.arm_balance import RATIO_ROWS
 from auucmax.campaign.monitor_state import fresh_bets, read_states, state_digest, write_states
 from auucmax.campaign.monitoring import RATIO_LEVEL, Look, Monitor, guarantee, untested
 from auucmax.campaign.settings import check_settings, labels_of, model_name, settings_of
-from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.data.reading import table_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import ArmsModel, TrialModel
 from auucmax.model.columns import check_named
@@ -363,9 +363,7 @@ def ratio_of_shares(counts: Floats, shares: Floats) -> float:
     return float(grown - start - counts @ np.log(shares))
 
 
-def _names_arms(
-    table: pd.DataFrame | PiecedTable, model: AnyModel | None, named: Mapping[str, Any]
-) -> bool:
+def _names_arms(table: pd.DataFrame, model: AnyModel | None, named: Mapping[str, Any]) -> bool:
     """Whether a first look is of several arms: a control, no treated arm, and others than one."""
     treatment, control = named.get("treatment"), named.get("control")
     if model is not None or treatment is None or named.get("treated") is not None:
@@ -375,7 +373,7 @@ def _names_arms(
     return control is not None and len({*labels} - {control}) > 1
 
 
-def _column(table: pd.DataFrame | PiecedTable, name: str | None, label: str) -> str | None:
+def _column(table: pd.DataFrame, name: str | None, label: str) -> str | None:
     """The column of an arm, whose name begins with a word, or else that of all of them."""
     own = f"{name} {label}"
     return own if name is not None and own in map(str, table.columns) else name

@@ -55,7 +55,7 @@ from auucmax.campaign.verification import (
     promised,
     shared_facts,
 )
-from auucmax.data.pieces import PiecedTable, table_of
+from auucmax.data.reading import table_of
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.model import ArmsModel, name_columns
@@ -287,9 +287,7 @@ def _check_given(name: str, value: Any) -> None:
         )
 
 
-def _control(
-    table: pd.DataFrame | PiecedTable, people: pd.DataFrame | None, named: dict[str, Any]
-) -> str:
+def _control(table: pd.DataFrame, people: pd.DataFrame | None, named: dict[str, Any]) -> str:
     """The control that was named, or else the label "control" of the arms that people got."""
     control, treatment = named["control"], named["treatment"]
     for own, column in ((table, treatment), (people, "arm")):
@@ -310,8 +308,6 @@ def _read(
     drop_missing_outcomes: bool,
     model: ArmsModel | None,
 ) -> Campaign:
-    if isinstance(table, PiecedTable):
-        table = pd.concat(list(table.pieces(list(table.columns))), ignore_index=True)
     frame, notes = frame_of(table).copy(deep=False), list[str]()
     if people is not None:
         others = [name for name in people.columns if name.startswith(("chance ", "uplift "))]

@@ -7,7 +7,6 @@ closed. Within a day the order is that of keyed hashes, which know nothing of ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,6 @@ from auucmax._validation import Bools, Floats, check_column, listed, missing_mes
 from auucmax.campaign.arm_balance import LARGEST
 from auucmax.campaign.settings import Settings
 from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
-from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
 from auucmax.model.columns import check_names
@@ -46,8 +44,8 @@ class Arrivals(NamedTuple):
     another key, by which rows of a day are ordered. ``chance`` (n,) of treatment, if it is known.
     ``y`` in [0, 1], higher is better; ``scores`` (scores, n) and ``values`` (columns of a model, n)
     as :mod:`auucmax.campaign.arm_balance` counts them, none of rows that are not needed.
-    ``beyond`` (n,): outcomes that were clipped. ``n_waiting`` rows have open windows; ``n_given``
-    rows were read in all, of which ``last`` is the last day; None of no rows.
+    ``beyond`` (n,): outcomes that were clipped. ``n_waiting`` rows have open windows;
+    ``last`` is the last day of all rows; None of no rows.
     """
 
     day: Days
@@ -60,7 +58,6 @@ class Arrivals(NamedTuple):
     values: NDArray[np.float32]
     beyond: Bools
     n_waiting: int
-    n_given: int
     last: int | None
 
     @property
@@ -73,7 +70,7 @@ class Arrivals(NamedTuple):
         return np.append(True, self.home[1:] != self.home[:-1])[: len(self.home)]
 
     def take(self, rows: Any) -> Arrivals:
-        parts: list[Any] = [*(own[..., rows] for own in self[:-3]), *self[-3:]]
+        parts: list[Any] = [*(own[..., rows] for own in self[:-2]), *self[-2:]]
         return Arrivals(*parts)
 
     def row_hashes(self, key: bytes) -> Hashes:
@@ -126,7 +123,7 @@ def skipped_days(day: Days, rows: Days, after: int | None, last: int) -> Days:
 
 
 def read_arrivals(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     settings: Settings,
     key: bytes,
     last_day: int | None,
@@ -138,26 +135,19 @@ def read_arrivals(
     The latter in the order of arrival, with scores. Rows that the model learnt from are refused.
     """
     entered = -(2**62) if last_day is None else last_day
-    parts, learnt, first = [], list[_Learnt](), 0
-    for frame in _frames(table, settings, model):
-        rows, frame = _closed_rows(frame, settings, key, first, day)
-        first += rows.n_given
-        fresh = rows.day > entered
-        new = rows.take(fresh)
-        if fresh.any():
-            own = frame[fresh]
-            new = new._replace(scores=_scores(own, settings, model), values=_values(own, model))
-            if model is not None:
-                learnt.append(_Learnt.of(own, new, settings, model))
-        parts.append((rows.take(~fresh), new))
-    old, new = (_joined(own) for own in zip(*parts, strict=True))
-    if learnt and model is not None:
-        _check_new_to_model(learnt, model)
+    rows, frame = _closed_rows(_columns(table, settings, model), settings, key, day)
+    fresh = rows.day > entered
+    old, new = rows.take(~fresh), rows.take(fresh)
+    if fresh.any():
+        own = frame[fresh]
+        new = new._replace(scores=_scores(own, settings, model), values=_values(own, model))
+        if model is not None:
+            _check_new_to_model(_Learnt.of(own, new, settings, model), model)
     return old, new.take(np.lexsort((*new.turn, new.day)))
 
 
 def check_arrivals(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     settings: Settings,
     key: bytes,
     day: int,
@@ -167,17 +157,14 @@ def check_arrivals(
     """What a check of the rows with closed windows found, as of any trial, and how many they are.
 
     None of too few. Rows that are not those of a randomised trial, by tests at a ``level``, raise a
-    FailedCheckError. Of a table in pieces a sample of the rows is compared.
+    FailedCheckError.
     """
     own = settings
     columns = replace(
         model.columns, treatment=own.treatment, outcome=own.outcome, treated=own.treated,
         control=own.control, id=own.id, groups=own.groups, propensity=own.propensity,
     )  # fmt: skip
-    if isinstance(table, PiecedTable):
-        ignored = [name for name in columns.ignored if name in table.columns]
-        table = table.sample(table.sample_rows, [*columns.all, own.date, *ignored])
-    kept = _closed_rows(table, own, key, 0, day)[1]
+    kept = _closed_rows(table, own, key, day)[1]
     sizes = kept[own.treatment].map(arm_text).value_counts().reindex([own.control, own.treated])
     if not sizes.min() >= FEWEST:
         return None
@@ -212,7 +199,7 @@ def told_of_check(
     return report.verdict
 
 
-def check_not_ahead(as_of: Any, table: pd.DataFrame | PiecedTable, settings: Settings) -> None:
+def check_not_ahead(as_of: Any, table: pd.DataFrame, settings: Settings) -> None:
     """Raise a ValueError for a look in the future, beyond the windows of all rows of the table.
 
     All windows would count as closed, and later looks, at the right date, as looks at the past.
@@ -222,9 +209,8 @@ def check_not_ahead(as_of: Any, table: pd.DataFrame | PiecedTable, settings: Set
         return
     if settings.date not in table.columns:
         return  # told when the rows are read
-    frames = pieces_of(table, [settings.date])
-    days = [_days(piece[settings.date], settings.date) for piece in frames]
-    last = max((int(own.max()) for own in days if len(own)), default=today)
+    days = _days(table[settings.date], settings.date)
+    last = int(days.max()) if len(days) else today
     if asked > last + settings.window + 1:
         raise ValueError(
             f"as_of should not be after today, {date_of(today)}, or the windows of the rows, whose "
@@ -238,20 +224,19 @@ def date_of(day: int) -> str:
     return str(np.datetime64(day, "D"))
 
 
-def _frames(
-    table: pd.DataFrame | PiecedTable, settings: Settings, model: TrialModel | None
-) -> Iterator[pd.DataFrame]:
+def _columns(table: pd.DataFrame, settings: Settings, model: TrialModel | None) -> pd.DataFrame:
+    """The columns that are read, or a ValueError if some are missing."""
     wanted = settings.columns
     if model is not None:
         wanted += model.score_columns
         named = _names_of(model)
         wanted += [] if named is None or named not in table.columns else [named]
     check_names(table, wanted)
-    yield from pieces_of(table, list(dict.fromkeys(wanted)))
+    return table[list(dict.fromkeys(wanted))]
 
 
 def _closed_rows(
-    frame: pd.DataFrame, settings: Settings, key: bytes, first: int, day: int
+    frame: pd.DataFrame, settings: Settings, key: bytes, day: int
 ) -> tuple[Arrivals, pd.DataFrame]:
     """Rows of both arms whose windows have closed, without scores; and these rows as they came."""
     arms = frame[settings.treatment]
@@ -271,12 +256,12 @@ def _closed_rows(
     closed = ours & (days <= day)
     kept = frame.iloc[np.flatnonzero(closed)]
     treated = labels[codes[closed]] == settings.treated
-    people = _people(kept, settings, key, first + np.flatnonzero(closed), treated)
+    people = _people(kept, settings, key, np.flatnonzero(closed), treated)
     y, beyond = _outcomes(kept, settings)
     none = np.empty((0, len(y))), np.empty((0, len(y)), np.float32)
     known = days[closed], *people, y, _chances(kept, settings), *none, beyond
     last = int(days.max()) if len(days) else None
-    return Arrivals(*known, int((ours & ~closed).sum()), len(frame), last), kept
+    return Arrivals(*known, int((ours & ~closed).sum()), last), kept
 
 
 def _days(column: pd.Series, name: str) -> Days:
@@ -403,11 +388,9 @@ class _Learnt(NamedTuple):
 _BY_CHANCE = 1e-6  # that a look at new rows alone is refused: one may look every day for years
 
 
-def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
+def _check_new_to_model(learnt: _Learnt, model: TrialModel) -> None:
     """Raise a ValueError if the model learnt from some of the rows, or that cannot be told."""
-    contents, ids, totals = zip(*learnt, strict=True)
-    names = None if any(own is None for own in ids) else np.concatenate(ids)
-    verdict = model.seen.judge(np.concatenate(contents), sum(totals) % 2**64, names)
+    verdict = model.seen.judge(learnt.contents, learnt.total, learnt.ids)
     n, n_known = len(verdict.new), int((~verdict.new).sum())
     chance = 0.0 if model.seen.ids is None else model.seen.ids.false_rate * n
     if verdict.is_own or (n_known and pdtrc(n_known - 1, chance) < _BY_CHANCE):
@@ -421,14 +404,3 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
             f"{verdict.note[:1].lower()}{verdict.note[1:]} Fit a model with ids, and keep its key "
             f"beside it."
         )
-
-
-def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:
-    *columns, scores, values, beyond, waiting, given, lasts = zip(*parts, strict=True)
-    joined: list[Any] = [np.concatenate(own, axis=-1) for own in columns]
-    for made in (scores, values):  # of the rows that need them
-        known = [own for own in made if own.shape[0]] or [np.empty((0, sum(map(len, beyond))))]
-        joined.append(np.concatenate(known, axis=1))
-    last = max((own for own in lasts if own is not None), default=None)
-    joined += [np.concatenate(beyond), sum(waiting), sum(given), last]
-    return Arrivals(*joined)

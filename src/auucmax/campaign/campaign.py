@@ -22,9 +22,9 @@ from auucmax.campaign.assignment import OWN_COLUMNS
 from auucmax.campaign.contrasts import CellMeans
 from auucmax.data import Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
-from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation import BY_CLUSTER, within_clusters
 from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.data.reading import table_of
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import (
@@ -154,7 +154,7 @@ def read_campaign(
     is_assignment = people is not None and "chosen" in people.columns
     _check_targeted(people)
     named = _known_names(model, named, [str(name) for name in table.columns], is_assignment)
-    frame = _in_memory(table, chosen, propensity, model, named)
+    frame = table.copy(deep=False)  # ours to add columns to
     _check_who(chosen, people, named["id"])
     notes: tuple[str, ...] = ()
     if people is not None:
@@ -287,23 +287,6 @@ def _check_outcome_of(own: ColumnNames, named: dict[str, Any]) -> None:
                 f"{name} should be {known!r}, as the model was fitted, got {given!r}. Leave it "
                 f"out: the model decides it."
             )
-
-
-def _in_memory(
-    table: pd.DataFrame | PiecedTable,
-    chosen: str | None,
-    propensity: str | None,
-    model: TrialModel | None,
-    named: dict[str, Any],
-) -> pd.DataFrame:
-    """A frame that is ours to add columns to; of a table in pieces, the columns that are needed."""
-    if not isinstance(table, PiecedTable):
-        return table.copy(deep=False)
-    wanted = [named[name] for name in ("treatment", "outcome", "id", "groups")]
-    wanted += [chosen, propensity, "score", "uplift"]
-    wanted += [] if model is None else list(model.columns.features)
-    known = [name for name in dict.fromkeys(wanted) if name in table.columns]
-    return pd.concat(list(table.pieces(known)), ignore_index=True)
 
 
 def _check_who(chosen: str | None, people: pd.DataFrame | None, id: str | None) -> None:

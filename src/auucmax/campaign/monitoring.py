@@ -38,8 +38,8 @@ from auucmax.campaign.arrivals import (
 from auucmax.campaign.monitor_state import fresh_bets, read_states, state_digest, write_states
 from auucmax.campaign.settings import Settings, check_model, model_name, settings_of
 from auucmax.certificates.anytime import TARGETS, AnytimeBets
-from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import STOP, FailedCheckError
+from auucmax.data.reading import table_of
 
 if TYPE_CHECKING:
     from auucmax.model import TrialModel
@@ -352,9 +352,7 @@ class Monitor:
                 f"model is, got one of {listed(self.alike.names)}. Pass the model of the last look."
             )
 
-    def _check_balance(
-        self, table: pd.DataFrame | PiecedTable, day: int, model: TrialModel, n_rows: int
-    ) -> None:
+    def _check_balance(self, table: pd.DataFrame, day: int, model: TrialModel, n_rows: int) -> None:
         """Compare the arms, if there are a quarter more rows than at the last time.
 
         The m-th of these checks may blame what chance does once in m^2 / STOP times, so that all

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from auucmax._validation import check_level, check_range, check_whole, listed
-from auucmax.data.pieces import PiecedTable
 from auucmax.encoding.kinds import arm_text
 from auucmax.model.columns import check_named, check_names, different_values, name_columns
 
@@ -91,7 +90,7 @@ def window_days(window: Any) -> float:
 
 
 def settings_of(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     model: TrialModel | None,
     *,
     date: str | None = None,
@@ -151,7 +150,7 @@ def settings_of(
     )
 
 
-def labels_of(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
+def labels_of(table: pd.DataFrame, treatment: str) -> list[str]:
     """The labels of the arms at a first look, sorted; of one arm alone nothing can begin."""
     check_names(table, [treatment])
     labels = sorted({arm_text(value) for value in different_values(table, treatment)})
@@ -165,7 +164,7 @@ def labels_of(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
 
 
 def check_chances(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     propensity: str | None,
     least_chance: float | None,
     treated_share: float | None,

@@ -109,7 +109,7 @@ def assign(
         _check_old(output, add)
     if sql is not None:
         _check_sql(sql, data, table, arms, model)
-    source = Source(data, query, None, decimal, encoding)
+    source = Source(data, query, decimal, encoding)
     with working("reading"):
         people = read_table(source.data, query=query, decimal=decimal, encoding=encoding)
     chosen = options.listed_columns(strata, {str(name) for name in people.columns}) or []

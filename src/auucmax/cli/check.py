@@ -47,7 +47,6 @@ def check(
         typer.Option("--page", help="HTML file to write: arms, balance, columns at a glance."),
     ] = None,
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -62,11 +61,11 @@ def check(
     treatment is an arm, which is compared with it.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import Source, column_options, enough_rows, read_rows, several_arms
+    from auucmax.cli.trials import Source, column_options, read_rows, several_arms
 
     if page is not None:
         check_target(page, data)
-    table = enough_rows(read_rows(Source(data, query, memory, decimal, encoding)))
+    table = read_rows(Source(data, query, decimal, encoding))
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated,
         control=control, id=id, groups=groups, propensity=propensity,

@@ -64,7 +64,6 @@ def compare(
     ] = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -77,7 +76,7 @@ def compare(
     texts that training rows do not have count to no level.
     """
     from auucmax._validation import check_choice
-    from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
+    from auucmax.cli.trials import Source, column_options, read_rows
     from auucmax.model.by_name import COMPARABLE
 
     names = list(dict.fromkeys(names_in(models) or ()))
@@ -92,7 +91,7 @@ def compare(
         "lower_is_better": lower_is_better or None,
         "drop_missing_outcomes": drop_missing_outcomes or None,
     }  # fmt: skip
-    source = Source(data, query, memory, decimal, encoding)
+    source = Source(data, query, decimal, encoding)
     if against is not None:
         _check_unused(
             "without --against", splits=splits, jobs=jobs, seed=seed or None, after=after or None
@@ -105,7 +104,7 @@ def compare(
             "compare should know the columns: got no --treatment or no --outcome. Name them, or "
             "pass --against MODEL."
         )
-    table = enough_rows(read_rows(source))
+    table = read_rows(source)
     result, names, kind = _by_splits(
         table, column_options(table, **columns, after=after), names, seed,
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,

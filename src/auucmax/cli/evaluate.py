@@ -47,7 +47,6 @@ def evaluate(
     outcome_range: options.OutcomeRange = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -71,7 +70,7 @@ def evaluate(
         "lower_is_better": lower_is_better or None,
         "drop_missing_outcomes": drop_missing_outcomes or None,
     }  # fmt: skip
-    form = (query, memory, decimal, encoding)
+    form = (query, decimal, encoding)
     if score_column is None:
         _check_no_after(after)
         judged, gain, is_own = _by_model(files, new_levels, form, named)
@@ -211,12 +210,12 @@ def _by_column(
             f"{column!r}. Name the column of scores."
         )
     from auucmax._validation import check_column, check_groups
-    from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
+    from auucmax.cli.trials import Source, column_options, read_rows
     from auucmax.model import Judged, evidence_of, name_columns, trial_rows
     from auucmax.model.model import beyond_note, certified
     from auucmax.model.rows import chances_note, check_trial_rows
 
-    table = enough_rows(read_rows(Source(files[0], *form)))
+    table = read_rows(Source(files[0], *form))
     columns = name_columns(table, **(column_options(table, **named) | {"features": [column]}))
     rows = trial_rows(table, columns)
     # Many people may share a score: the other columns tell them apart.

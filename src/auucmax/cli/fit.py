@@ -25,7 +25,6 @@ from auucmax.cli.options import (
     Id,
     Ignore,
     LowerIsBetter,
-    Memory,
     Numeric,
     Outcome,
     OutcomeRange,
@@ -132,7 +131,6 @@ def fit(
     calibration_share: GoneCalibration = None,
     seed: Seed = 0,
     query: Query = None,
-    memory: Memory = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
@@ -160,7 +158,7 @@ def fit(
     key = None if forget_rows else str(key_file(output))
     if key:
         check_target(key, data, is_own=True)
-    table = read_rows(Source(data, query, memory, decimal, encoding))
+    table = read_rows(Source(data, query, decimal, encoding))
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
         groups=groups, features=features, ignore=ignore, after=after,

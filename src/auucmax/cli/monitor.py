@@ -91,7 +91,6 @@ def monitor(
     ] = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -126,10 +125,10 @@ def monitor(
     fitted, newer = (
         None if own is None else _of_arm(own, new_levels, treated) for own in (model, new_model)
     )
-    table = read_rows(Source(data, query, memory, decimal, encoding), fitted)
+    table = read_rows(Source(data, query, decimal, encoding), fitted)
     look_at = partial(monitor_trial, table, state, model=fitted, new_model=newer, as_of=as_of)
     try:
-        with working("betting", table):
+        with working("betting"):
             look = look_at(**named)
     except FailedCheckError as error:
         if not as_json:

@@ -133,13 +133,6 @@ NewLevels = Annotated[
         "to no level.",
     ),
 ]
-Memory = Annotated[
-    float | None,
-    typer.Option(
-        "--memory",
-        help="GB of memory to use; larger tables are read piece by piece. By default what is free.",
-    ),
-]
 Decimal = Annotated[
     str | None,
     typer.Option(

@@ -27,7 +27,7 @@ PARAMETERS = (
     "treatment", "outcome", "treated", "control", "id", "groups", "features", "ignore", "after",
     "categorical", "numeric", "lower_is_better", "drop_missing_outcomes", "despite_check", "model",
     "hold_out", "n_candidates", "forget_rows", "minutes", "share", "budget", "cost", "value",
-    "n_people", "new_levels", "query", "memory", "decimal", "encoding", "expected_share", "splits",
+    "n_people", "new_levels", "query", "decimal", "encoding", "expected_share", "splits",
     "n_jobs", "dialect", "keep", "outcome_range", "propensity", "window", "date", "as_of",
     "treated_share", "score_column", "rival_column", "delta", "state", "chosen", "people",
     "at_most", "at_least", "cost_column", "forbid", "arms", "key", "explore", "power", "base_rate",
@@ -332,13 +332,13 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def working(text: str, table: Any = None) -> Iterator[None]:
-    """A spinner while something takes long, on terminals only; pieces of a table show their own."""
+def working(text: str) -> Iterator[None]:
+    """A spinner while something takes long, on terminals only."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(stderr=True)
-    if is_quiet() or not console.is_terminal or hasattr(table, "pieces"):
+    if is_quiet() or not console.is_terminal:
         yield
         return
     with console.status(escape(visible(text))):

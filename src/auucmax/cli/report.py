@@ -20,7 +20,6 @@ from auucmax.cli.ranking import effect_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from auucmax.data.pieces import PiecedTable
     from auucmax.model import ArmsEvidence, ArmsModel, Evidence, TrialModel
 
 
@@ -77,7 +76,6 @@ def report(
     propensity: options.Propensity = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -111,7 +109,7 @@ def report(
     trials.check_decided(fitted.columns, groups=groups, propensity=propensity)
     table = None
     if data is not None:
-        table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding), fitted)
+        table = trials.read_rows(trials.Source(data, query, decimal, encoding), fitted)
     money = Economy(cohort=cohort, value=value, currency=currency)
     if isinstance(fitted, TrialModel):
         tell_half(cost is not None, value is not None)
@@ -172,13 +170,13 @@ def _read_campaign(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"told": found}
 
 
-def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:
+def _evidence(fitted: TrialModel, table: pd.DataFrame, names: list[str]) -> Evidence:
     from auucmax.model import with_rivals
 
-    with working("judging", table):
+    with working("judging"):
         return with_rivals(fitted, table, names) if names else fitted.judge(table)
 
 
-def _judged(fitted: ArmsModel, table: pd.DataFrame | PiecedTable) -> ArmsEvidence:
-    with working("judging", table):
+def _judged(fitted: ArmsModel, table: pd.DataFrame) -> ArmsEvidence:
+    with working("judging"):
         return fitted.judge(table)

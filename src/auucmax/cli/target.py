@@ -73,7 +73,6 @@ def target(
     ] = False,
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -105,10 +104,10 @@ def target(
             tell_half(price is not None, True)
     else:
         limits = limits_of(fitted.labels, cost, *of_arms.values())
-    table = read_rows(Source(new, query, memory, decimal, encoding), fitted)
+    table = read_rows(Source(new, query, decimal, encoding), fitted)
     unwanted = None if exclude is None else read_ids(exclude, fitted.columns.id)
     if not isinstance(fitted, TrialModel):
-        with working("choosing", table):
+        with working("choosing"):
             arms = target_arms(
                 fitted, table, share=share, budget=budget, value=value, limits=limits,
                 exclude=unwanted, reasons=reasons,
@@ -119,7 +118,7 @@ def target(
         by_value = share is None and budget is None
         tell_choice(arms, fitted.columns.gain, output, as_json, by_value)
         return
-    with working("choosing", table):
+    with working("choosing"):
         found = choose(
             fitted, table, share=share, budget=budget, cost=price, value=value, exclude=unwanted,
             reasons=reasons,

@@ -14,7 +14,6 @@ from auucmax.cli.output import note, working
 if TYPE_CHECKING:
     import pandas as pd
 
-    from auucmax.data.pieces import PiecedTable
     from auucmax.model import ArmsModel, ColumnNames, TrialModel, TrialRows
 
 
@@ -23,7 +22,6 @@ class Source(NamedTuple):
 
     data: str
     query: str | None = None
-    memory: float | None = None
     decimal: str | None = None
     encoding: str | None = None
 
@@ -37,38 +35,28 @@ def file_name(data: str) -> str:
     return "" if "://" in data else Path(data).name
 
 
-def read_rows(
-    source: Source, model: TrialModel | ArmsModel | None = None
-) -> pd.DataFrame | PiecedTable:
-    """The table, with a spinner while it is read; in pieces, which is said, if it is too large.
+def read_rows(source: Source, model: TrialModel | ArmsModel | None = None) -> pd.DataFrame:
+    """The table, with a spinner while it is read.
 
     ``model``: that the rows are for. Its numbers are not to be read in another way than in its fit.
     """
-    from auucmax.data.pieces import PiecedTable, open_table
+    from auucmax.data.reading import read_table
 
-    data, query, memory, *form = source
-    if memory is not None and not memory > 0:
-        raise ValueError(f"--memory should be a number of GB above 0, got {memory:g}. Try 4.")
-    options = dict(zip(("decimal", "encoding"), form, strict=True))
+    data, *form = source
+    options = dict(zip(("query", "decimal", "encoding"), form, strict=True))
     with working("reading"):
-        limit = None if memory is None else memory * 2**30
-        table = open_table(data, query=query, memory=limit, **options)
-    if isinstance(table, PiecedTable):
-        note(
-            f"{table.name} is read piece by piece: its {table.n_rows:,} rows take {table.size}, "
-            f"and a fit of them several times as much."
-        )
+        table = read_table(data, **options)
     if model is not None:
         check_points(table, model)
     return table
 
 
-def check_points(table: pd.DataFrame | PiecedTable, model: TrialModel | ArmsModel) -> None:
+def check_points(table: pd.DataFrame, model: TrialModel | ArmsModel) -> None:
     """Raise a ValueError if points, as in 1.696, are taken for what they were not in the fit."""
     from auucmax._validation import listed
-    from auucmax.data.pieces import signs_of
+    from auucmax.data.databases import Signs
 
-    signs = signs_of(table)
+    signs = Signs.of(table)
     columns = [name for name in signs.guessed if name in model.inputs]
     # Where nobody can tell they are decimals, though no column shows it.
     if not columns or model.decimal is None or (signs.decimal or ".") == model.decimal:
@@ -106,19 +94,6 @@ def read_ids(data: str, id: str | None) -> list[Any]:
             f"{listed(table.columns)}. Write its name into the first line."
         )
     return table[id].dropna().tolist()
-
-
-def enough_rows(
-    table: pd.DataFrame | PiecedTable, columns: list[str] | None = None
-) -> pd.DataFrame:
-    """All rows of a table in memory; of one in pieces a sample that is enough, and a note of it."""
-    from auucmax.data.pieces import PiecedTable
-
-    if not isinstance(table, PiecedTable):
-        return table
-    if table.n_rows > table.sample_rows:
-        note(f"About {table.sample_rows:,} of its rows are looked at, drawn at random.")
-    return table.sample(table.sample_rows, columns)
 
 
 def read_model(
@@ -221,7 +196,7 @@ def _decided(option: str, expected: str, got: str) -> str:
     )
 
 
-def several_arms(table: pd.DataFrame | PiecedTable, named: dict[str, Any]) -> list[str]:
+def several_arms(table: pd.DataFrame, named: dict[str, Any]) -> list[str]:
     """Labels of arms beside the control, if there are several and none was named as treated."""
     from auucmax.encoding.kinds import arm_text
 
@@ -255,7 +230,7 @@ def rows_of_arms(
 
 
 def column_options(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     *,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
@@ -282,15 +257,13 @@ def column_options(
 _CHANCES = "--propensity"
 
 
-def _arms(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
+def _arms(table: pd.DataFrame, treatment: str) -> list[str]:
     from auucmax.model.columns import arm_counts
 
     return sorted(arm_counts(table, treatment))
 
 
-def _usual_control(
-    table: pd.DataFrame | PiecedTable, treatment: str, treated: str | None
-) -> str | None:
+def _usual_control(table: pd.DataFrame, treatment: str, treated: str | None) -> str | None:
     """The label "control", if the table has it and it was not named as treated."""
     from auucmax._validation import control_among
 
@@ -315,7 +288,7 @@ def _check_parts(named: dict[str, Any]) -> None:
 
 
 def arm_labels(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     *,
     treatment: str,
     treated: str | None,

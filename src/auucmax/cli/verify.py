@@ -72,7 +72,6 @@ def verify(
     outcome_range: options.OutcomeRange = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
-    memory: options.Memory = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -94,7 +93,7 @@ def verify(
     from auucmax.model import ArmsModel
 
     fitted = None if model is None else read_model(model, new_levels)
-    table = read_rows(Source(data, query, memory, decimal, encoding), fitted)
+    table = read_rows(Source(data, query, decimal, encoding), fitted)
     chosen_people = None if people is None else read_table(people)
     listed = [] if chosen_people is None else list(map(str, chosen_people.columns))
     # As `assign` and `target` write the list of several arms.
@@ -107,7 +106,7 @@ def verify(
         "largest_group": largest_group, "people": chosen_people, "lower_is_better": lower_is_better,
         "drop_missing_outcomes": drop_missing_outcomes, "outcome_range": outcome_range,
     }  # fmt: skip
-    with working("verifying", table):
+    with working("verifying"):
         if isinstance(fitted, ArmsModel) or of_arms:
             _check_no_arm(treated, fitted)
             found: Any = verify_arms(

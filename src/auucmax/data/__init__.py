@@ -10,7 +10,6 @@ from auucmax.data.fetch import (
     fetch_social_pressure,
     load_hillstrom,
 )
-from auucmax.data.pieces import open_table
 from auucmax.data.randomisation import check_randomisation
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.data.reading import read_table
@@ -31,6 +30,5 @@ __all__ = [
     "fetch_social_pressure",
     "load_hillstrom",
     "make_trial",
-    "open_table",
     "read_table",
 ]

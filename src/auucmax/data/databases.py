@@ -49,7 +49,6 @@ SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
 _WHOLE = re.compile(r"U?HUGEINT|UBIGINT|DECIMAL\(\d+,0\)")
 _CONNECT_SECONDS = 15
-_VECTOR = 2048  # rows that DuckDB works on at a time
 _TABLES = """
     SELECT table_name FROM duckdb_tables()
     UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1
@@ -256,15 +255,14 @@ _SIGNS = "auucmax signs"  # a list in the attrs of a frame, which pandas hands o
 class Reading(NamedTuple):
     """SQL that gives the columns of a table as pandas takes them, and what is left to do then.
 
-    ``whole`` are columns of whole numbers that may be too long for 64 bits, ``long`` those of them
-    that are known to be, ``zoned`` moments whose zone is UTC. ``signs`` say how texts were read.
+    ``whole`` are columns of whole numbers that may be too long for 64 bits, ``zoned`` moments whose
+    zone is UTC. ``signs`` say how texts were read.
     """
 
     columns: tuple[str, ...]
     sql: str
     whole: tuple[str, ...] = ()
     zoned: tuple[str, ...] = ()
-    long: tuple[str, ...] = ()
     signs: Signs = Signs()
 
     @classmethod
@@ -322,24 +320,6 @@ class Reading(NamedTuple):
         sql = f"SELECT {', '.join(parts)} FROM ({table})"
         return cls(tuple(chosen), sql, whole, zoned, signs=signs)
 
-    def only(self, columns: Sequence[str]) -> Reading:
-        """How to read only some of the columns."""
-        whole, zoned, long = (
-            tuple(c for c in own if c in columns) for own in (self.whole, self.zoned, self.long)
-        )
-        names = ", ".join(map(quoted, [*columns, *map(_digits, whole)]))
-        return Reading(tuple(columns), f"SELECT {names} FROM ({self.sql})", whole, zoned, long)
-
-    def settled(self, db: Any) -> Reading:
-        """The reading with types that hold in every piece: all rows are looked at once for that."""
-        if not self.whole:
-            return self
-        lost = [
-            f"bool_or({quoted(c)} IS NULL AND {quoted(_digits(c))} IS NOT NULL)" for c in self.whole
-        ]
-        (found,) = db.sql(f"SELECT {', '.join(lost)} FROM ({self.sql})").fetchall()
-        return self._replace(long=tuple(c for c, own in zip(self.whole, found, strict=True) if own))
-
     def frame(self, db: Any) -> pd.DataFrame:
         """All rows, as a frame."""
         found = self._finished(db.sql(self.sql).df())
@@ -347,17 +327,16 @@ class Reading(NamedTuple):
             found.attrs[_SIGNS] = list(self.signs)
         return found
 
-    def pieces(self, db: Any, n_rows: int) -> Iterator[pd.DataFrame]:
-        """All rows in their order, as frames of about ``n_rows`` each."""
-        result = db.execute(self.sql)
-        n_vectors = max(n_rows // _VECTOR, 1)
-        while len(found := result.fetch_df_chunk(n_vectors)):
-            yield self._finished(found)
+    def sample(self, db: Any, n_rows: int) -> tuple[pd.DataFrame, int]:
+        """About ``n_rows`` of the rows, from all parts of the table, and how many rows it has."""
+        ((n_all,),) = db.sql(f"SELECT count(*) FROM ({self.sql})").fetchall()
+        some = f"SELECT * FROM ({self.sql}) USING SAMPLE {n_rows} ROWS (reservoir, 0)"
+        return self._finished(db.sql(some).df()), n_all
 
     def _finished(self, frame: pd.DataFrame) -> pd.DataFrame:
         for column in self.whole:
             digits = frame.pop(_digits(column))
-            if column in self.long or (frame[column].isna() & digits.notna()).any():
+            if (frame[column].isna() & digits.notna()).any():
                 frame[column] = digits
         for column in self.zoned:
             frame[column] = frame[column].dt.tz_localize("UTC")

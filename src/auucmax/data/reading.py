@@ -39,6 +39,7 @@ from auucmax.data.databases import (
     read_postgres,
     texts_as_values,
 )
+from auucmax.data.memory import check_fits, surely_fits
 from auucmax.data.table_errors import (
     CSV,
     NOT_UTF_8_MESSAGE,
@@ -92,6 +93,7 @@ _EXACT_FLOATS = 2**53
 _DELIMITERS = "\t;|,"
 _ESCAPES = {'"': None, "\\": "\\"}
 _SAMPLE_BYTES = 1 << 18
+_SAMPLE_ROWS = 10_000  # that show how much memory all rows take
 
 
 def read_table(
@@ -114,7 +116,8 @@ def read_table(
         A frame of pandas or polars, an Arrow table and a DuckDB relation are taken as they are,
         whatever their texts.
     query : of a database: a SELECT, or the name of a table.
-    columns : only these.
+    columns : only these. A table whose rows and columns would not fit into memory, with what a fit
+        needs beside them, raises an :class:`auucmax._errors.InputError`.
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
         with ",", ``1,234`` is less than two and ``1.234`` more than a thousand.
     encoding : of the text of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
@@ -171,6 +174,13 @@ def read_table(
     return _checked(read_postgres(address, query), columns, name)
 
 
+def table_of(
+    table: Any, columns: Sequence[str] | None = None, also: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The one door for tables in memory: :func:`frame_of`, and the rows of a table of ibis."""
+    return read_table(table) if is_table_expression(table) else frame_of(table, columns, also)
+
+
 def is_elsewhere(source: Any) -> bool:
     """Whether ibis reads the rows, which are copied then."""
     return is_table_expression(source) or (isinstance(source, str) and is_warehouse(source))
@@ -197,7 +207,10 @@ def read_files(
             files = utf8_files(files, form.encoding, stack)
             options: dict[str, Any] = {"query": query, "columns": columns}
             options["decimal"] = form.decimal
-            rows = plan_reading(db, files, kind, name, **options).frame(db)
+            reading = plan_reading(db, files, kind, name, **options)
+            if not surely_fits(files, kind):
+                check_fits(*reading.sample(db, _SAMPLE_ROWS), name)
+            rows = reading.frame(db)
     return _checked(rows, columns, name)
 
 

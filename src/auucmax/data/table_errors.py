@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from auucmax._errors import InputError
 from auucmax._messages import without_passwords
 from auucmax._validation import listed, unknown_columns_message
 
@@ -123,7 +124,7 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
     """Turn whatever a parser raises inside into a TableError of one line."""
     try:
         yield
-    except (TableError, ImportError, Warning):
+    except (InputError, TableError, ImportError, Warning):
         raise
     except Exception as error:  # damaged files make parsers raise whatever they like
         if type(error).__name__ == "InterruptException":  # of DuckDB

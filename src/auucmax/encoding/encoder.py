@@ -7,7 +7,7 @@ or as a graph. What was learnt is a list of columns and a list of terms, plain d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from auucmax._validation import (
-    Bools,
     Floats,
     check_choice,
     check_column,
@@ -224,32 +223,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         treated = check_treatment(treatment, len(table))
         return self._learn_means(self.level_sums(table, outcome, treated, names)), names
 
-    def fit_rows(
-        self,
-        rows: Any,
-        keep: Callable[[Any], Bools] | None = None,
-        sample: pd.DataFrame | None = None,
-    ) -> Self:
+    def fit_rows(self, rows: Any) -> Self:
         """Learn columns and terms from rows, wherever they are: those that ``fit`` learns of them.
 
-        One reading. There is another one for a median that a sample does not enclose, and for a
-        column of more texts than are counted at a time (one for each 32 bytes of
-        ``rows.max_bytes``); without a sample there are two or three, if columns hold numbers. Of
-        such a column of texts, a level may be missing only if it is rarer than one row in half as
-        many as these texts.
+        There are one to three readings, more than one if columns hold numbers, and another one for
+        a column of more texts than are counted at a time (one for each 32 bytes of
+        ``rows.max_bytes``). Of such a column of texts, a level may be missing only if it is rarer
+        than one row in half as many as these texts.
 
         Parameters
         ----------
         rows : :class:`auucmax.rows.Rows` with frames as X.
-        keep : which rows are learnt from, by their keys. Categories take texts that only other
-            rows have, as after ``accept``. Default: all.
-        sample : some of the rows that are learnt from, at random, by which medians are expected.
         """
         self._check_parameters()
         most = max(MOST_LEVELS, int(self.max_levels))
-        if sample is None:
-            sample = pd.DataFrame(columns=list(rows.names))
-        counting = Counting.first(self.takes_for_levels, sample, rows.max_bytes // 32, keep)
+        counting = Counting.first(self.takes_for_levels, rows.names, rows.max_bytes // 32)
         (found,) = rows.total(counting)
         while more := counting.again(found, most, int(self.min_level_rows)):
             (told,) = rows.total(more)
@@ -257,14 +245,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not next(iter(found.columns.values())).n_rows:
             raise _no_rows()
         self._learn([self._column(name, own) for name, own in found.columns.items()])
-        return self.take_new(
-            {
-                column.name
-                for column in self._strict
-                if (texts := found.apart.get(column.name)) is not None
-                and (texts.short or places_of(list(texts.counts), column.levels)[1])
-            }
-        )
+        return self
 
     def fit_means(self, rows: Any) -> TrainingEncoder:
         """Learn from the outcomes of rows, wherever they are, and give what encodes these rows.
@@ -521,32 +502,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For rows that were kept from ``fit`` though they were there: a text that is so rare that
         only they have it is no mistake. No feature of any other row changes.
         """
-        return self.take_new(self.unknown_in(frame))
-
-    def unknown_in(self, frame: Any) -> set[str]:
-        """Names of the categories that take no unknown texts, and have some in these rows."""
-        table, found = frame_of(frame), set()
-        for column in self._strict:
-            series = table[column.name]
-            if places_of(texts_of(series, kind_of(series))[1], column.levels)[1]:
-                found.add(column.name)
-        return found
-
-    @property
-    def _strict(self) -> list[Column]:
-        """Categories that take no unknown texts."""
-        return [
-            column
-            for column in self.columns_
-            if column.kind == "category" and not (column.has_other or column.takes_new)
-        ]
-
-    def take_new(self, names: Collection[str]) -> Self:
-        """Categories of these names take unknown texts from now on."""
-        self.columns_ = tuple(
-            replace(column, takes_new=True) if column.name in names else column
-            for column in self.columns_
-        )
+        table, columns = frame_of(frame), []
+        for column in self.columns_:
+            if column.kind == "category" and not (column.has_other or column.takes_new):
+                series = table[column.name]
+                new = places_of(texts_of(series, kind_of(series))[1], column.levels)[1]
+                column = replace(column, takes_new=True) if new else column
+            columns.append(column)
+        self.columns_ = tuple(columns)
         return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:

@@ -3,20 +3,18 @@
 A text column is counts of its texts, a column of numbers, booleans or dates the number of its
 values, the ends of them, counts of few different ones (which may be codes), and bounds of the
 median. What is learnt of a column follows from its summary, the same for the rows of a frame and
-for the batches of a table that does not fit into memory. Summaries stay small for any number of
-rows:
+for batches of rows on a cluster. Summaries stay small for any number of rows:
 
 * Of a text column at most so many texts are counted. If there are more, one more reading counts
   those that may be among the most frequent (:class:`TextCounts`).
 * A median is wanted to three digits, so that it is enough to count values between the numbers at
-  which rounding goes up (:class:`Bins`). A sample tells which of these are near the median; if it
-  is not between them, one more reading counts where it is.
+  which rounding goes up (:class:`Bins`). A first reading counts in wide bins, and one or two more
+  between the ends of the one that holds the median.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, nextafter
 from types import MappingProxyType
@@ -25,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Floats
 from auucmax.encoding.columns import CYCLES
 from auucmax.encoding.kinds import (
     MISSING_TEXTS,
@@ -40,7 +38,6 @@ from auucmax.encoding.kinds import (
 )
 
 MOST_EDGES = 2**13  #: of bins, 24 bytes each; most medians need some tens of them
-_SURELY = 5.0  # standard errors of a rank in a sample, between which a median is expected
 _LARGEST = float(np.finfo(np.float64).max)
 _MISSING = frozenset(MISSING_TEXTS)
 #: What the user decided of a column, by its name and kind: are its values levels?
@@ -122,16 +119,6 @@ def _place(value: float) -> int:
 def _number_at(place: int) -> float:
     size = float(np.int64(abs(place)).view(np.float64))
     return -size if place < 0 else size
-
-
-def edges_near(sample: Floats) -> Floats:
-    """Edges between which the median of a column is expected, by a sample of its values."""
-    known = np.sort(sample[np.isfinite(sample)])
-    if not len(known):
-        return np.array(_spread(-_LARGEST, inf, MOST_EDGES))
-    middle, error = len(known) / 2, 1 + _SURELY * np.sqrt(len(known)) / 2
-    first, last = max(int(middle - error), 0), min(int(middle + error), len(known) - 1)
-    return edges_between(float(known[first]), float(known[last]))
 
 
 def _lowest(values: Floats) -> float:
@@ -394,66 +381,32 @@ def _sum(one: Any, other: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TableSummary:
-    """What rows tell of each column; ``apart``: texts of the rows that are not learnt from."""
+    """What rows tell of each column."""
 
     columns: dict[str, ColumnSummary]
-    apart: dict[str, TextCounts]
 
     def __add__(self, other: TableSummary) -> TableSummary:
-        columns = {name: own + other.columns[name] for name, own in self.columns.items()}
-        names = dict.fromkeys([*self.apart, *other.apart])
-        return TableSummary(
-            columns, {name: _sum(self.apart.get(name), other.apart.get(name)) for name in names}
-        )
+        return TableSummary({k: own + other.columns[k] for k, own in self.columns.items()})
 
 
 @dataclass(frozen=True)
 class Counting:
-    """A summary of batches of raw rows: what an encoder learns from the rows that are kept.
-
-    ``keep`` chooses rows by their keys. ``names``: the columns, if they are not all.
-    """
+    """A summary of batches of raw rows: what an encoder learns from them, of some columns."""
 
     decides: Decides
     task: Task
-    keep: Callable[[Any], Bools] | None = None
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...]
 
     @classmethod
-    def first(
-        cls,
-        decides: Decides,
-        sample: pd.DataFrame,
-        most_texts: int,
-        keep: Callable[[Any], Bools] | None = None,
-    ) -> Counting:
-        """For a first reading; ``sample`` has rows by which medians are expected, or none."""
-        edges = {str(name): _edges_of(sample[name]) for name in sample.columns}
-        return cls(decides, Task(edges, most_texts), keep)
+    def first(cls, decides: Decides, names: Sequence[str], most_texts: int) -> Counting:
+        """For a first reading, which only brackets medians."""
+        edges = np.array(_spread(-_LARGEST, inf, MOST_EDGES))
+        return cls(decides, Task(dict.fromkeys(names, edges), most_texts), tuple(names))
 
     def __call__(self, batch: Any) -> TableSummary:
-        frame = batch.X if self.names is None else batch.X[list(self.names)]
-        apart = frame.iloc[:0]
-        if self.keep is not None:
-            kept = np.asarray(self.keep(batch.keys))
-            frame, apart = frame[kept], frame[~kept]
         return TableSummary(
-            {
-                str(name): ColumnSummary.of(frame[name], self.decides, self.task)
-                for name in frame.columns
-            },
-            {} if self.names is not None else self._texts(apart),
+            {name: ColumnSummary.of(batch.X[name], self.decides, self.task) for name in self.names}
         )
-
-    def _texts(self, frame: pd.DataFrame) -> dict[str, TextCounts]:
-        """Texts of the columns that have some, and no values that are refused where they count."""
-        found = {}
-        for name in frame.columns if len(frame) else ():
-            with suppress(ValueError):
-                kind = kind_of(frame[name])
-                if kind in ("category", "mixed") or (kind != "empty" and self.decides(name, kind)):
-                    found[str(name)] = TextCounts.of(frame[name], kind, self.task.most_texts)
-        return found
 
     def again(self, found: TableSummary, most: int, least: int) -> Counting | None:
         """For one more reading, if it is needed: of columns that are not known to the end.
@@ -472,10 +425,3 @@ class Counting:
         # Of columns whose texts are counted again no median is looked for, whatever the edges.
         known = dict.fromkeys(names, edges_between(0.0, 0.0)) | edges
         return replace(self, task=Task(known, inf, wanted), names=names)
-
-
-def _edges_of(series: pd.Series) -> Floats:
-    """Edges near the median of a column, by rows of it that are at hand."""
-    kind = kind_of(series)
-    has_numbers = kind in ("number", "boolean", "date")
-    return edges_near(numbers_of(series, kind, finite=False) if has_numbers else np.empty(0))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.estimators.base import SetAside
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, scaled_weights
+from auucmax.data.seen import TrainingRecord
+from auucmax.estimators.base import SetAside, UpliftEstimator
+from auucmax.estimators.learning_rows import LearningRows, array_rows, scaled_weights
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
+from auucmax.metrics.bins import score_levels
 from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
 from auucmax.rows import ArrayRows, Question, Rows, ask, together
 from auucmax.solvers import TOLERANCE
@@ -30,7 +32,7 @@ _WEIGHTS = (
 )
 
 
-class AUUCMax(FitsRows):
+class AUUCMax(UpliftEstimator):
     """Linear ranking model that maximises AUUC (Algorithm 1 of Betlei, Diemert and Amini).
 
     Minimises, over ||w|| <= Lambda,
@@ -135,6 +137,64 @@ class AUUCMax(FitsRows):
         self.random_state = random_state
         self.control = control
 
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        treatment: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
+
+        Parameters
+        ----------
+        X : (n, d) features, array or frame of numbers; or rows of
+            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
+            memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
+            hardly determine one (a column that differs in one row only, a fit that warns). Folds
+            and halves are drawn by a hash of the row's number in memory as well, so the choice is
+            the same. (On Spark a row's number is that of its partition and its place there.)
+        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
+        """
+        if isinstance(X, Rows):
+            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
+            if named := [name for name, value in given.items() if value is not None]:
+                raise ValueError(
+                    f"{named[0]} should be left out with rows that are read batch by batch, which "
+                    f"bring it with them; got one. Call fit(rows)."
+                )
+            self.n_features_in_ = len(X.names)
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+            learn, kept = self._fit_rows(scaled_weights(X))
+            aside = () if kept is None else (kept.look.rows, len(self.selection_path_))
+            self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
+            return self
+        if y is None:
+            raise TypeError(
+                "y should be given with X, got none. Call fit(X, y, treatment=treatment)."
+            )
+        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        treatment: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
+
+        Of these it is right to :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
+        """
+        if isinstance(X, Rows):
+            return score_levels(X, self).auuc()
+        if y is None:
+            raise TypeError("y should be given with X, got none. Pass y and treatment.")
+        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
+
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> SetAside | None:
@@ -142,7 +202,7 @@ class AUUCMax(FitsRows):
             if sample_weight is not None and np.ptp(sample_weight) > 0:
                 raise ValueError(_WEIGHTS)
             sample_weight = None
-        _, kept = self._fit_rows(scaled_weights(ArrayRows(X, y, treated, sample_weight)))
+        _, kept = self._fit_rows(array_rows(X, y, treated, sample_weight))
         if kept is None:
             return None
         assert isinstance(kept.rows, ArrayRows)  # a half of them
@@ -198,7 +258,7 @@ class AUUCMax(FitsRows):
         self.residual_ = best.solution.residual
         self.converged_ = best.solution.residual <= TOLERANCE
         self.n_parameters_ = given.n_features + 1
-        self.selection_path_, self.n_candidates_ = table, len(table)
+        self.selection_path_ = table
         self.gap_share_ = given.levels.share
         warn_of_failure(best, self.solver)
 

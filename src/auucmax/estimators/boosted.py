@@ -23,14 +23,15 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from auucmax._validation import Floats, check_whole
+from auucmax._validation import Bools, Floats, check_whole
+from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, learning_of, seed_of
+from auucmax.estimators.learning_rows import array_rows, seed_of
 from auucmax.estimators.logistic import filled
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
 from auucmax.estimators.targets import Loss, loss_of, target_of
 from auucmax.estimators.trees import TreeScores
-from auucmax.rows import ArrayRows, Batch, Rows, Share
+from auucmax.rows import ArrayRows
 from auucmax.rows.base import hash_keys
 
 BASE_ROUNDS = (0, 20, 40, 80, 160)
@@ -41,16 +42,14 @@ _LEAST_WEIGHT = 1e-3  # of a start, below which it is left out
 _RATE = 0.06
 
 
-class BoostedEffect(FitsRows):
+class BoostedEffect(UpliftEstimator):
     """HB: boosted trees for the base rate and for the effect, from two linear starts.
 
         score(x) = sum_m weight_m (P_m(y = 1 | x, treated) - P_m(y = 1 | x, control))
 
-    See :mod:`auucmax.estimators.boosted`. In arrays features may be missing
-    (NaN). Of an outcome that is not 0/1 it learns whether, or numbers
-    (:mod:`auucmax.estimators.targets`): P is then that of the outcome not being the usual one,
-    times an amount, or a mean. Rows that are read batch by batch are brought into memory,
-    ``max_rows`` of them.
+    See :mod:`auucmax.estimators.boosted`. Features may be missing (NaN). Of an outcome that is not
+    0/1 it learns whether, or numbers (:mod:`auucmax.estimators.targets`): P is then that of the
+    outcome not being the usual one, times an amount, or a mean.
 
     Parameters
     ----------
@@ -104,13 +103,15 @@ class BoostedEffect(FitsRows):
         self.random_state = random_state
         self.control = control
 
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
         self._check_parameters()
+        rows = array_rows(X, y, treated, sample_weight)
         target = target_of(rows)
-        learn = learning_of(target, rows)
-        own = collected(learn, int(self.max_rows), self.random_state)
+        own = _drawn(target.of(rows), int(self.max_rows), self.random_state)
         path = shrunk_path(
-            LearningRows.of(own),
+            own,
             strengths=STRENGTHS,
             n_folds=self.n_folds,
             hinges=False,
@@ -135,7 +136,6 @@ class BoostedEffect(FitsRows):
             if weight > 0
         ]
         self.n_parameters_ = sum(member.n_parameters for member in self.members_)
-        return learn, None
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         numbers, mean = filled(X, self.fill_), loss_of(self.learnt_).mean
@@ -291,25 +291,9 @@ class _Growing:
         return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth, self.loss)
 
 
-def _as_it_is(batch: Batch) -> Batch:
-    return batch
-
-
-def collected(learn: LearningRows, most: int, random_state: int | None) -> ArrayRows:
-    """All rows, or ``most`` of them by a hash of their keys, in memory and in the order of keys."""
-    rows, seed = learn.rows, seed_of(random_state) ^ 2
-    if not isinstance(rows, ArrayRows):
-        if learn.n_rows > most:  # a few more, of which the right number is kept
-            rows = rows.part(Share(min((most + 8 * most**0.5) / learn.n_rows, 1.0), seed))
-        found = list(rows.each(_as_it_is))
-        X, y, treated, keys, *weight = (
-            np.concatenate([np.asarray(batch[k]) for batch in found])
-            for k in range(4 + rows.weighted)
-        )
-        order = np.argsort(keys, kind="stable")
-        own = X[order], y[order], treated[order], *(values[order] for values in weight)
-        rows = ArrayRows(*own, names=rows.names, keys=keys[order])
+def _drawn(rows: ArrayRows, most: int, random_state: int | None) -> ArrayRows:
+    """All rows, or ``most`` of them by a hash of their keys, in their order."""
     if len(rows.y) <= most:
         return rows
-    hashes = hash_keys(rows.keys, seed)
+    hashes = hash_keys(rows.keys, seed_of(random_state) ^ 2)
     return rows.take(np.sort(np.argpartition(hashes, most - 1)[:most]))

@@ -17,17 +17,16 @@ from sklearn.utils import get_tags
 
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_states
-from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect, collected
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, learning_of
+from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
 from auucmax.estimators.shrunk import ShrunkInteractions
-from auucmax.estimators.targets import SAMPLE, target_of
-from auucmax.rows import ArrayRows, Batch, Rows, Sample
+from auucmax.estimators.targets import SAMPLE
+from auucmax.rows import Sample
 
 MOST_KNOTS = 1_000
 LEAST_ROWS = 20  #: whose scores a knot is the mean of
 
 
-class UpliftEnsemble(FitsRows):
+class UpliftEnsemble(UpliftEstimator):
     """Mean of the ranks of a logistic model with shrunk interactions and of boosted trees.
 
     Or of any other models.
@@ -37,16 +36,14 @@ class UpliftEnsemble(FitsRows):
     It is what ``auucmax fit`` uses unless another model is named. A linear model is bad where
     effects have steps and interactions, trees where they are linear; the mean of both is bad
     nowhere. Outcomes may be any number, if all members take that, as the default ones do
-    (:mod:`auucmax.estimators.targets`). Of rows that are read batch by batch, members that need
-    them in memory learn from a random part. In arrays features may be missing (NaN), if all members
-    take that, as the default ones do.
+    (:mod:`auucmax.estimators.targets`). Features may be missing (NaN), if all members take that, as
+    the default ones do.
 
     Parameters
     ----------
     estimators : models with ``fit(X, y, *, treatment)`` and ``predict(X)``; None:
         ``ShrunkInteractions`` and ``BoostedEffect``.
-    max_rows : that trees of the default members are grown from; and, of rows that are read batch by
-        batch, how many a member learns from that needs them in memory.
+    max_rows : that trees of the default members are grown from.
     random_state : of the members whose own is None: the default members deal the same folds.
     control : label of the control group, when treatment is not 0/1.
 
@@ -87,31 +84,12 @@ class UpliftEnsemble(FitsRows):
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         for model in self.estimators_:
             model.fit(X, y, treatment=treated, **weight)
-        self._learn_ranks(ArrayRows(X, y, treated, sample_weight), len(y))
-
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        self.estimators_ = self.new_members()
-        # Members that need rows in memory get the outcomes as they are, which must then be 0/1.
-        streams = all(isinstance(model, FitsRows) for model in self.estimators_)
-        learn = learning_of(target_of(rows), rows) if streams else LearningRows.of(rows)
-        learn.check()
-        few: ArrayRows | None = None
+        ones = np.ones(len(y)) if sample_weight is None else sample_weight
+        keys = np.arange(len(y), dtype=np.uint64)
+        self.knots_ = []
         for model in self.estimators_:
-            if isinstance(model, FitsRows):
-                model.fit(rows)
-                del model.feature_names_in_  # it gets arrays later
-                continue
-            if few is None:
-                few = collected(learn, int(self.max_rows), self.random_state)
-            weight = {} if few.weight is None else {"sample_weight": few.weight}
-            model.fit(few.X, few.y, treatment=few.treated, **weight)
-        self._learn_ranks(rows, learn.n_rows)
-        return learn, None
-
-    def _learn_ranks(self, rows: Rows, n_rows: int) -> None:
-        """Ranks of the members' scores, by at most a million rows, the same wherever they are."""
-        samples = rows.total(*(_Scores(model.predict, n_rows) for model in self.estimators_))
-        self.knots_ = [rank_knots(*sample.values.T) for sample in samples]
+            values = np.column_stack([model.predict(X), ones])
+            self.knots_.append(rank_knots(*Sample.of(values, keys, SAMPLE, n_rows=len(y)).values.T))
         self._count()
 
     def new_members(self) -> list[Any]:
@@ -183,16 +161,3 @@ def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:
     (low, second), (last, high) = knots[0, :2], knots[0, -2:]
     ends = np.array([[2 * low - second], [0.0]]), np.array([[2 * high - last], [1.0]])
     return np.concatenate([ends[0], knots, ends[1]], axis=1)
-
-
-class _Scores:
-    """Summary of a batch: a sample of the scores of a model, and of the rows' weights, (m, 2)."""
-
-    def __init__(self, predict: Any, n_rows: int) -> None:
-        self.predict, self.n_rows = predict, n_rows
-
-    def __call__(self, batch: Batch) -> Sample:
-        scores = self.predict(np.asarray(batch.X)) if len(batch.y) else np.zeros(0)
-        weight = np.ones(len(scores)) if batch.weight is None else batch.weight
-        values = np.column_stack([scores, weight])
-        return Sample.of(values, batch.keys, SAMPLE, n_rows=self.n_rows)

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.certificates.certify import Certificate, certify
-from auucmax.data.seen import RowSet, TrainingRecord
-from auucmax.estimators.base import SetAside, UpliftEstimator
+from auucmax.data.seen import RowSet
 from auucmax.estimators.logistic import DealtPart, dealt_folds, weight_sums
 from auucmax.estimators.scaling import (
     Scaling,
@@ -27,7 +26,6 @@ from auucmax.estimators.scaling import (
     scaling_of,
     unit_rows,
 )
-from auucmax.estimators.targets import Target
 from auucmax.metrics.bins import (
     N_BINS,
     area_of,
@@ -141,10 +139,6 @@ class LearningRows:
         (found,) = self.rows.total(partial(_look, levels=self._levels))
         found.check(self.rows.names)
         return found
-
-    def check(self) -> None:
-        """Check the rows, by the one look at them, before any model reads them."""
-        _ = self.look
 
     @cached_property
     def levels(self) -> OutcomeLevels:
@@ -397,92 +391,18 @@ def _others(fold: int) -> tuple[int, ...]:
     return tuple(k for k in range(N_FOLDS) if k != fold)
 
 
-class FitsRows(UpliftEstimator):
-    """The base of models that also learn from rows that are read batch by batch.
-
-    A subclass writes ``_fit_rows(rows)``, which returns the rows that were learnt from, and those
-    that were kept apart to choose among candidates, or None.
-    """
-
-    n_candidates_: int = 1  #: among which rows that were kept apart chose
-
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
-        raise NotImplementedError
-
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> SetAside | None:
-        self._fit_rows(scaled_weights(ArrayRows(X, y, treated, sample_weight)))
-        return None
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        treatment: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-    ) -> Self:
-        """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
-
-        Parameters
-        ----------
-        X : (n, d) features, array or frame of numbers; or rows of
-            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
-            memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
-            hardly determine one (a column that differs in one row only, a fit that warns). Folds
-            and halves are drawn by a hash of the row's number in memory as well, so the choice is
-            the same. (On Spark a row's number is that of its partition and its place there.)
-        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
-        """
-        if isinstance(X, Rows):
-            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
-            if named := [name for name, value in given.items() if value is not None]:
-                raise ValueError(
-                    f"{named[0]} should be left out with rows that are read batch by batch, which "
-                    f"bring it with them; got one. Call fit(rows)."
-                )
-            self.n_features_in_ = len(X.names)
-            self.feature_names_in_ = np.array(X.names, dtype=object)
-            learn, kept = self._fit_rows(scaled_weights(X))
-            aside = () if kept is None else (kept.look.rows, self.n_candidates_)
-            self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
-            return self
-        if y is None:
-            raise TypeError(
-                "y should be given with X, got none. Call fit(X, y, treatment=treatment)."
-            )
-        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        treatment: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
-
-        Of these it is right to :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
-        """
-        if isinstance(X, Rows):
-            return score_levels(X, self).auuc()
-        if y is None:
-            raise TypeError("y should be given with X, got none. Pass y and treatment.")
-        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
-
-
 def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
     """0..3 for each row: control without and with response, treated without and with."""
     return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
 
 
-def learning_of(target: Target, rows: Rows) -> LearningRows:
-    """Rows with what is learnt of their outcomes, which may be any number."""
-    levels = None if target.learnt == "number" else BINARY
-    return LearningRows.of(target.of(rows), levels=levels)
+def array_rows(
+    X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+) -> ArrayRows:
+    """Rows in memory, with weights as :func:`scaled_weights` has them."""
+    rows = scaled_weights(ArrayRows(X, y, treated, sample_weight))
+    assert isinstance(rows, ArrayRows)  # a view of some is one
+    return rows
 
 
 def scaled_weights(rows: Rows) -> Rows:

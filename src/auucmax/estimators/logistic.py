@@ -1,4 +1,4 @@
-"""Models of rows, logistic or linear, wherever rows are: features, folds, losses of many at once.
+"""Logistic and linear models of rows: features, folds, losses of many models at once.
 
 Losses of any number of models, with their gradients, are a summary of a batch: scores of all
 models are one product of matrices, and a row counts for the models of the folds that it is not in.
@@ -17,18 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._asking import relay
 from auucmax._validation import Floats
 from auucmax.estimators.targets import BINOMIAL, Loss
-from auucmax.rows import Batch, Question, Rows, Sample
+from auucmax.rows import ArrayRows, Batch, Question, Rows, Sample
 from auucmax.rows.base import Keys, hash_keys
-from auucmax.solvers import Answer, Ask, solver
 
 MANY_VALUES = 8  #: a column with more different values than these has hinges
 BLOCK = 4_096  #: rows whose features stay near the processor
 _SAMPLE = 50_000  # rows by which hinges are placed: all, if there are no more
 _SAMPLE_BYTES = 2**25  # of them; fewer, if rows are wide
-_TOLERANCE = 1e-9  # of a regression, so that it is that of memory to 1e-6
 _BITS = 12  # of a hash that one reading counts by; two readings split rows to one in 2^24
 
 Codes = NDArray[np.int64]
@@ -96,11 +93,10 @@ class Made:
         return np.asarray(X)
 
 
-def design_of(rows: Rows, hinges: bool, n_rows: int) -> Question[Design]:
-    """Hinges by a sample of the rows, the same wherever they are; then means and deviations."""
+def design_of(rows: ArrayRows, hinges: bool) -> Design:
+    """Hinges by a sample of the rows; then means and deviations."""
     size = max(1_000, _SAMPLE_BYTES // (8 * max(len(rows.names), 1)))
-    sample_of = partial(_row_sample, size=min(size, _SAMPLE), n_rows=n_rows)
-    ((sample,),) = yield [(rows, (sample_of,))]
+    sample = Sample.of(np.asarray(rows.X), rows.keys, min(size, _SAMPLE), n_rows=len(rows.y))
     X = np.asarray(sample.values, dtype=np.float64)
     fill = medians(X)
     X = filled(X, fill)
@@ -114,8 +110,7 @@ def design_of(rows: Rows, hinges: bool, n_rows: int) -> Question[Design]:
             knots += inner.tolist()
     places, values = np.array(columns, dtype=np.int64), np.array(knots)
     centre = expanded(X, places, values).mean(axis=0)
-    moments = partial(_moments, columns=places, knots=values, centre=centre, fill=fill)
-    (((weight, *sums),),) = yield [(rows, (moments,))]
+    weight, *sums = _moments(rows.batch, places, values, centre, fill)
     first, second = np.array(sums).reshape(2, -1) / weight
     # What is left of a constant column are rounding errors.
     deviation = np.sqrt(np.maximum(second - first**2, 0))
@@ -131,10 +126,6 @@ def medians(X: Floats) -> Floats:
         present = column[~np.isnan(column)]
         found[k] = np.median(present) if len(present) else 0.0
     return found
-
-
-def _row_sample(batch: Batch, size: int, n_rows: int) -> Sample:
-    return Sample.of(np.asarray(batch.X), batch.keys, size, n_rows=n_rows)
 
 
 def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats, fill: Floats) -> Floats:
@@ -340,37 +331,3 @@ def losses_slow(losses: Losses, batch: Batch) -> Floats:
             value = losses.loss.value(at, y)
             result[k] += weight * np.concatenate([[1.0, value], losses.loss.gradient(at, y) * z])
     return result
-
-
-def fit_regression(rows: Rows, n_rows: int, loss: Loss) -> Question[tuple[float, Floats]]:
-    """Intercept and coefficients (d,) of a logistic or a linear regression, as scikit-learn's.
-
-    The first minimises the total log-loss plus half the squared norm of the coefficients of
-    standardised features, and weights that are not whole count as if their mean was 1. The other
-    one is least squares, of several solutions the shortest.
-    """
-    design = yield from design_of(rows, False, n_rows)
-    terms, total = design.n_terms, 0.0
-    if rows.weighted:
-        (((number, _, n_broken),),) = yield [(rows, (weight_sums,))]
-        total = number if n_broken else 0.0
-
-    def answer(asked: Ask) -> Question[Answer]:
-        point = np.concatenate([asked.w, np.zeros(terms)])
-        losses = Losses(design, 0.0, _one_fold, point[None], np.array([-1]), loss=loss)
-        wanted: list[Any] = [losses, losses.curvature] if asked.hessian else [losses]
-        (((sums,), *bends),) = yield [(rows, wanted)]
-        weight = sums[0]
-        penalty = np.full(terms, 1 / (total or weight) if loss is BINOMIAL else 0.0)
-        penalty[0] = 0.0
-        hessian = bends[0][0] / weight + np.diag(penalty) if bends else None
-        value = sums[1] / weight + float(penalty @ asked.w**2) / 2
-        return Answer(value, sums[2 : 2 + terms] / weight + penalty * asked.w, hessian)
-
-    found = yield from relay(solver(np.inf, start=np.zeros(terms), tolerance=_TOLERANCE), answer)
-    intercept, coef = design.unscaled(found.w[None])
-    return float(intercept[0]), coef[0]
-
-
-def _one_fold(batch: Batch) -> Codes:
-    return np.zeros(len(batch.y), dtype=np.int64)

@@ -28,15 +28,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level, check_positive
 from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
-from auucmax.estimators.learning_rows import FitsRows, LearningRows
-from auucmax.estimators.logistic import fit_regression
-from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
-from auucmax.rows import Batch, Rows, ask, together
-from auucmax.rows.base import Step
 
 
 class OverBaseModel(BaseEstimator):
@@ -62,22 +56,6 @@ class OverBaseModel(BaseEstimator):
             return fit_standardised(default, X, y, weight)
         return fit_model(clone(self.estimator), X, y, weight)
 
-    def _fit_parts(self, learn: LearningRows, *parts: Step) -> list[Any]:
-        """A default model of each of some parts of rows that are read batch by batch."""
-        if self.estimator is not None:
-            raise ValueError(
-                f"the model of rows that are read batch by batch should be the default one, a "
-                f"logistic or linear regression; got {type(self.estimator).__name__}. Leave it "
-                f"out, or read the rows into memory."
-            )
-        self._own_model = False
-        learn.check()
-        binary = learn.look.outcomes.binary
-        some, loss = map(learn.rows.part, parts), BINOMIAL if binary else GAUSSIAN
-        with threadpool_limits(limits=1, user_api="blas"):
-            found = ask(together(*(fit_regression(own, learn.n_rows, loss) for own in some)))
-        return [linear_model(intercept, coef, binary) for intercept, coef in found]
-
     def _count(self, *models: Any) -> None:
         self.n_parameters_: int | None = count_parameters(*models)
 
@@ -87,7 +65,7 @@ class OverBaseModel(BaseEstimator):
         return tags
 
 
-class TwoModels(OverBaseModel, FitsRows):
+class TwoModels(OverBaseModel, UpliftEstimator):
     """TM: one model of the outcome in each arm; the score is the difference of their predictions.
 
         score(x) = P(y = 1 | x, treated) - P(y = 1 | x, control)
@@ -100,8 +78,7 @@ class TwoModels(OverBaseModel, FitsRows):
     Parameters
     ----------
     estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
-        default logistic regression on standardised features, or least squares if y is not 0/1. Of
-        rows that are read batch by batch these learn, the same to 1e-6.
+        default logistic regression on standardised features, or least squares if y is not 0/1.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -132,14 +109,6 @@ class TwoModels(OverBaseModel, FitsRows):
             models.append(self._fit_model(default_model(y), rows, y[arm], weight))
         self.treated_model_, self.control_model_ = models
         self._count(*models)
-
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows.of(rows, levels=None)
-        self.treated_model_, self.control_model_ = models = self._fit_parts(
-            learn, _treated, _control
-        )
-        self._count(*models)
-        return learn, None
 
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
@@ -262,7 +231,7 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
         return mean_outcome(self.model_, X)
 
 
-class ResponseModel(OverBaseModel, FitsRows):
+class ResponseModel(OverBaseModel, UpliftEstimator):
     """Ranks by the outcome that is expected of a person, whether treated or not.
 
         score(x) = P(y = 1 | x)
@@ -273,8 +242,7 @@ class ResponseModel(OverBaseModel, FitsRows):
     Parameters
     ----------
     estimator : a scikit-learn classifier (0/1 outcome) or regressor. By default logistic regression
-        on standardised features, or least squares if y is not 0/1. Of rows that are read batch by
-        batch these learn, the same to 1e-6.
+        on standardised features, or least squares if y is not 0/1.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -299,38 +267,8 @@ class ResponseModel(OverBaseModel, FitsRows):
         self.model_ = self._fit_model(default_model(y), X, y, row_weights(sample_weight))
         self._count(self.model_)
 
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows.of(rows, levels=None)
-        (self.model_,) = self._fit_parts(learn, _everybody)
-        self._count(self.model_)
-        return learn, None
-
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.model_, X)
-
-
-def _treated(batch: Batch) -> Batch:
-    return batch.take(batch.treated)
-
-
-def _control(batch: Batch) -> Batch:
-    return batch.take(~batch.treated)
-
-
-def _everybody(batch: Batch) -> Batch:
-    return batch
-
-
-def linear_model(intercept: float, coef: Floats, binary: bool) -> Any:
-    """scikit-learn's model with these numbers, as if it had been fitted."""
-    model = default_model(np.arange(2.0 if binary else 3.0))
-    model.n_features_in_ = len(coef)
-    if not binary:
-        model.coef_, model.intercept_ = coef, intercept
-        return model
-    model.coef_, model.intercept_ = coef.reshape(1, -1), np.array([intercept])
-    model.classes_ = np.arange(2)
-    return model
 
 
 def treatment_probability(

@@ -8,8 +8,8 @@ two logistic regressions. Of numbers the mean, by squared loss, takes the place 
 (:mod:`auucmax.estimators.targets`). Deviations from a constant effect are bought by likelihood: the
 models of all strengths are averaged with weights exp(-out-of-fold log-loss).
 
-All folds and strengths are minimised together, each step by one reading of the rows, wherever they
-are (:mod:`auucmax.estimators.logistic`).
+All folds and strengths are minimised together, each step by one pass over the rows
+(:mod:`auucmax.estimators.logistic`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from auucmax._validation import Floats, check_positive, check_whole
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, learning_of, seed_of
+from auucmax._validation import Bools, Floats, check_positive, check_whole
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.learning_rows import array_rows, cells, seed_of
 from auucmax.estimators.logistic import (
     BLOCK,
     Codes,
@@ -39,7 +40,7 @@ from auucmax.estimators.logistic import (
     filled,
 )
 from auucmax.estimators.targets import Loss, Target, loss_of, target_of
-from auucmax.rows import ArrayRows, Batch, Question, Rows, ask
+from auucmax.rows import ArrayRows, Batch, ask
 from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
 
 STRENGTHS = (1e4, 1.0, 0.1, 0.03, 0.01, 0.003, 0.0003)
@@ -50,20 +51,14 @@ _TOLERANCE = 1e-6
 _KEPT = 2**25  # features that are kept while models are fitted; of more, blocks are made anew
 
 
-class ShrunkInteractions(FitsRows):
+class ShrunkInteractions(UpliftEstimator):
     """SI: logistic regression with shrunk interactions, averaged over the strengths of shrinkage.
 
         score(x) = sum_k weight_k (P_k(y = 1 | x, treated) - P_k(y = 1 | x, control))
 
-    See :mod:`auucmax.estimators.shrunk`. It takes a trial in memory, in files
-    (:func:`auucmax.rows.stream_table`) or on Spark (:class:`auucmax.spark.rows.SparkRows`). The
-    model of one strength is the same to 1e-6 wherever rows are; so is that of all strengths where
-    rows have the same keys, for folds are dealt by a hash of these: in memory and in files a key is
-    the number of a row, on Spark the partition and the place in it. (Hinges are placed by a sample
-    of the rows, which is smaller on Spark if rows are many.) Of an outcome that is not 0/1 it
-    learns whether, or numbers (:mod:`auucmax.estimators.targets`): P is then that of the outcome
-    not being the usual one, times an amount, or a mean. In arrays features may be missing (NaN):
-    the median stands for them.
+    See :mod:`auucmax.estimators.shrunk`. Of an outcome that is not 0/1 it learns whether, or
+    numbers (:mod:`auucmax.estimators.targets`): P is then that of the outcome not being the usual
+    one, times an amount, or a mean. Features may be missing (NaN): the median stands for them.
 
     Parameters
     ----------
@@ -116,14 +111,16 @@ class ShrunkInteractions(FitsRows):
         self.random_state = random_state
         self.control = control
 
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
         check_whole(self.n_folds, "n_folds", 2)
         for strength in self.strengths:
             check_positive(strength, "strengths", "0.01 is usual.")
+        rows = array_rows(X, y, treated, sample_weight)
         target = target_of(rows)
-        learn = learning_of(target, rows)
         path = shrunk_path(
-            learn,
+            target.of(rows),
             strengths=sorted(map(float, self.strengths), reverse=True),
             n_folds=self.n_folds,
             hinges=self.hinges,
@@ -149,7 +146,6 @@ class ShrunkInteractions(FitsRows):
         self.n_parameters_ = int(
             self.weights_.size + 2 * (self.treated_coef_.size + kept.sum()) + design.knots.size
         )
-        return learn, None
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         scores, mean = np.empty(len(X)), loss_of(self.learnt_).mean
@@ -187,7 +183,7 @@ class Path:
 
 
 def shrunk_path(
-    learn: LearningRows,
+    rows: ArrayRows,
     *,
     strengths: Sequence[float],
     n_folds: int,
@@ -199,58 +195,54 @@ def shrunk_path(
 
     The outcomes of the rows are those that a target has put in their place.
     """
-    share, mean = _share_and_mean(learn, target)
+    share, mean = _share_and_mean(rows, target)
     with threadpool_limits(limits=1, user_api="blas"):
-        folds = ask(dealt_folds(learn.rows, n_folds, seed_of(random_state), target.cut))
-        design = ask(design_of(learn.rows, hinges, learn.n_rows))
-        return ask(_path(learn.rows, share, mean, folds, strengths, design, target.loss))
+        folds = ask(dealt_folds(rows, n_folds, seed_of(random_state), target.cut))
+        design = design_of(rows, hinges)
+        return _path(rows, share, mean, folds, strengths, design, target.loss)
 
 
-def _share_and_mean(learn: LearningRows, target: Target) -> tuple[float, float]:
+def _share_and_mean(rows: ArrayRows, target: Target) -> tuple[float, float]:
     """The share of treated rows, and the mean of what is learnt."""
     if target.learnt == "number":
-        (sums,) = learn.rows.total(_sums)
-        return float(sums[1] / sums[0]), float(sums[2] / sums[0])
-    counts = np.array(learn.class_counts())  # treated with and without outcome, control ...
-    return float(counts[:2].sum() / counts.sum()), float(counts[[0, 2]].sum() / counts.sum())
-
-
-def _sums(batch: Batch) -> Floats:
-    """Weight, that of treated rows, and the weighted outcome, in total."""
-    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
-    return np.array([weight.sum(), weight @ batch.treated, weight @ batch.y])
+        weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+        total = weight.sum()
+        return float(weight @ rows.treated / total), float(weight @ rows.y / total)
+    none, others, rest, both = np.bincount(cells(rows), rows.weight, minlength=4).tolist()
+    total = both + rest + others + none
+    return (both + rest) / total, (both + others) / total
 
 
 def _path(
-    rows: Rows,
+    rows: ArrayRows,
     share: float,
     mean: float,
     folds: Folds,
     strengths: Sequence[float],
     design: Design,
     of: Loss,
-) -> Question[Path]:
+) -> Path:
     terms, n_folds = design.n_terms, folds.n_folds
     loss = _PathLoss(design, share, folds, of, np.sqrt(of.bend(mean)))
-    if isinstance(rows, ArrayRows) and len(rows.y) * terms <= _KEPT:
+    if len(rows.y) * terms <= _KEPT:
         rows, code = _made(rows, design, folds)
         loss = replace(loss, design=Made(terms), fold_of=lambda batch: code)
-    w = np.zeros(2 * terms)
+    batch, w = rows.batch, np.zeros(2 * terms)
     w[0] = of.start(mean)
     whole: list[BallSolution] = []
     for strength in strengths:
         # What is known of the last Hessian, but for the penalty, is a start for the next.
         known = whole[-1] if whole else None
         task = _Task(strength, -1, w if known is None else known.w, _bend(known, loss, strength))
-        whole += yield from loss.minimise(rows, [task])
+        whole += loss.minimise(batch, [task])
         loss = replace(loss, last=strength)
     tasks = [
         _Task(strength, fold, found.w, found.hessian)
         for fold in range(n_folds)
         for strength, found in zip(strengths, whole, strict=True)
     ]
-    apart = yield from loss.minimise(rows, tasks)
-    ((totals,),) = yield [(rows, (loss.at([f.w for f in apart], [t.fold for t in tasks], True),))]
+    apart = loss.minimise(batch, tasks)
+    totals = loss.at([f.w for f in apart], [t.fold for t in tasks], True)(batch)
     weight, value = totals[:, :2].T.reshape(2, n_folds, -1).sum(axis=1)
     losses = of.nats(value, float(weight[0]))
     weights = np.exp(losses.min() - losses)
@@ -317,8 +309,8 @@ class _PathLoss:
             self.of,
         )
 
-    def minimise(self, rows: Rows, tasks: Sequence[_Task]) -> Question[list[BallSolution]]:
-        """Solutions of all tasks, which share their readings."""
+    def minimise(self, batch: Batch, tasks: Sequence[_Task]) -> list[BallSolution]:
+        """Solutions of all tasks, which share their passes over the rows."""
         solvers: list[Solver] = [
             solver(
                 np.inf,
@@ -332,7 +324,7 @@ class _PathLoss:
         found: list[Any] = [None] * len(tasks)
         asked: dict[int, Ask] = {number: next(one) for number, one in enumerate(solvers)}
         while asked:
-            replies = yield from self._answers(rows, tasks, asked)
+            replies = self._answers(batch, tasks, asked)
             asked = {}
             for number, reply in replies.items():
                 try:
@@ -342,16 +334,17 @@ class _PathLoss:
         return found
 
     def _answers(
-        self, rows: Rows, tasks: Sequence[_Task], asked: dict[int, Ask]
-    ) -> Question[dict[int, Answer]]:
-        """Value and gradient at all points, and Hessians where they are wanted, in one reading."""
+        self, batch: Batch, tasks: Sequence[_Task], asked: dict[int, Ask]
+    ) -> dict[int, Answer]:
+        """Value and gradient at all points, and Hessians where they are wanted."""
         numbers = list(asked)
         points, folds = [asked[k].w for k in numbers], [tasks[k].fold for k in numbers]
-        bent = [k for k in numbers if asked[k].hessian]
-        summaries: list[Any] = [self.at(points, folds)]
-        summaries += [self.at([asked[k].w], [tasks[k].fold]).curvature for k in bent]
-        (totals,) = yield [(rows, summaries)]
-        values, bends = totals[0], dict(zip(bent, totals[1:], strict=True))
+        values = self.at(points, folds)(batch)
+        bends = {
+            k: self.at([asked[k].w], [tasks[k].fold]).curvature(batch)
+            for k in numbers
+            if asked[k].hessian
+        }
         answers = {}
         for k, point, (weight, value, *gradient) in zip(numbers, points, values, strict=True):
             penalty = self.penalty(tasks[k].strength)

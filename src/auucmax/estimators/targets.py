@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from scipy.special import expit, log_expit
 
 from auucmax._validation import Bools, Floats
 from auucmax.data.outcomes import MOSTLY
-from auucmax.rows import Batch, Extremes, Rows, Sample
+from auucmax.rows import ArrayRows, Batch, Sample
 
 LEARNT = ("0/1", "whether", "number")
 TAIL = 0.01  #: of outcomes on either side that are winsorised
@@ -213,31 +212,27 @@ class Target:
         scaled = (np.clip(batch.y, self.low, self.high) - self.centre) / self.amounts[0]
         return batch._replace(y=scaled)
 
-    def of(self, rows: Rows) -> Rows:
-        """The rows with what is learnt as their outcome.
-
-        A model of rows that are read batch by batch remembers them so, hashed with what is learnt.
-        """
+    def of(self, rows: ArrayRows) -> ArrayRows:
+        """The rows with what is learnt as their outcome."""
         return rows if self.learnt == "0/1" else rows.part(self)
 
 
-def target_of(rows: Rows) -> Target:
-    """What is learnt of the outcomes of some rows: a reading, three if they are not 0/1."""
-    (ends,) = rows.total(_ends)
-    low, (high, is_other) = float(ends.low[0]), ends.high.tolist()
+def target_of(rows: ArrayRows) -> Target:
+    """What is learnt of the outcomes of some rows."""
+    y = rows.y
+    low, high = float(y.min()), float(y.max())
     if low == high:
         raise ValueError(
             f"y should have two levels, got {low:g} in all rows. There is nothing to learn."
         )
-    if not is_other:
+    if np.isin(y, (0.0, 1.0)).all():
         return Target("0/1", np.ones(2))
-    (counts,) = rows.total(partial(_counts, ends=(low, high)))
-    n_rows = int(counts[0])
-    shares = zip((low, high), counts[1:] / n_rows, strict=True)
-    usual = next((value for value, share in shares if share >= MOSTLY), None)
-    n_other = n_rows if usual is None else n_rows - int(counts[1 + (usual == high)])
-    (some,) = rows.total(partial(_outcomes, n_rows=n_other, usual=usual))
-    found = _Outcomes.of(some)
+    usual = next((end for end in (low, high) if np.mean(y == end) >= MOSTLY), None)
+    some = rows.batch if usual is None else rows.batch.take(y != usual)
+    weight = np.ones(len(some.y)) if some.weight is None else some.weight
+    values = np.column_stack([some.y, some.treated, weight])
+    own, treated, weight = Sample.of(values, some.keys, SAMPLE, n_rows=len(values)).values.T
+    found = _Outcomes(own, treated > 0, weight)
     return _number(found) if usual is None else _whether(found, usual)
 
 
@@ -247,33 +242,6 @@ class _Outcomes(NamedTuple):
     y: Floats
     treated: Bools
     weight: Floats
-
-    @classmethod
-    def of(cls, sample: Sample) -> _Outcomes:
-        y, treated, weight = sample.values.T
-        return cls(y, treated > 0, weight)
-
-
-def _ends(batch: Batch) -> Extremes:
-    """The smallest and the largest outcome, and 1 if one is neither 0 nor 1."""
-    other = float(not np.isin(batch.y, (0.0, 1.0)).all())
-    low, high = batch.y.min(initial=np.inf), batch.y.max(initial=-np.inf)
-    return Extremes(np.array([low, other]), np.array([high, other]))
-
-
-def _counts(batch: Batch, ends: tuple[float, float]) -> Floats:
-    """Rows, and those with the smallest and with the largest outcome."""
-    return np.array([len(batch.y), *((batch.y == end).sum() for end in ends)], dtype=np.float64)
-
-
-def _outcomes(batch: Batch, n_rows: int, usual: float | None = None) -> Sample:
-    """A sample of outcomes, or of those that are not the usual one."""
-    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
-    values, keys = np.column_stack([batch.y, batch.treated, weight]), batch.keys
-    if usual is not None:
-        some = batch.y != usual
-        values, keys = values[some], keys[some]
-    return Sample.of(values, keys, SAMPLE, n_rows=n_rows)
 
 
 def _number(rows: _Outcomes) -> Target:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares, listed
-from auucmax.data.pieces import table_of
+from auucmax.data.reading import table_of
 from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.model.arm_evidence import is_judged

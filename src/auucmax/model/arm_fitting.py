@@ -20,7 +20,7 @@ from auucmax._progress import working_on
 from auucmax._validation import Floats, control_among, listed
 from auucmax.certificates.known_chances import ChancesBeyond
 from auucmax.data.binning import binned
-from auucmax.data.pieces import PiecedTable, table_of
+from auucmax.data.reading import table_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.kinds import arm_text
 from auucmax.metrics.arm_policy import Policy
@@ -119,12 +119,12 @@ def fit_arms_model(
     """
     begin = time.perf_counter()
     table = table_of(table)
-    check_options(table, model, 0.0, minutes)
+    check_options(model, 0.0, minutes)
     with collected() as messages:
         named, labels = _named(table, str(treatment), outcome, control, columns)
         prices = check_arm_costs(cost, labels, "cost")
         fixed = None if budget is None else _fixed(budget, prices)
-        recipe = new_recipe(table, model, 0.0, n_candidates, random_state)
+        recipe = new_recipe(model, 0.0, n_candidates, random_state)
         secret = secrets.token_bytes(KEY_BYTES)
         tables, plans = [], []
         for k, label in enumerate(labels, start=1):
@@ -148,8 +148,8 @@ def fit_arms_model(
     evidence = {label: one.evidence for label, one in models.items()}
     policy = with_provisos(policy, [one["randomisation"] for one in evidence.values()])
     facts = ArmsEvidence.of(evidence, policy).facts
-    lost = {named.control: tables[0].sample.lost[0]}
-    lost |= {label: one.sample.lost[1] for label, one in zip(labels, tables, strict=True)}
+    lost = {named.control: tables[0].raw.lost[0]}
+    lost |= {label: one.raw.lost[1] for label, one in zip(labels, tables, strict=True)}
     return ArmsModel(models, facts, plain({"warnings": messages, "without_outcome": lost}))
 
 
@@ -187,7 +187,7 @@ def _all_known(everybody: AllRows, model: TrialModel) -> tuple[Kinds, Hashes | N
 
 
 def _named(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     treatment: str,
     outcome: str,
     control: Any,
@@ -326,10 +326,9 @@ def _people(
     given = arms_at(judged.uplift, price, budget)
     frames, places = [], []
     for k, one in enumerate(apart):
-        some = one.rows.sampled
-        own = one.rows.treated[some] | (k == 0)  # the control rows once
+        own = one.rows.treated | (k == 0)  # the control rows once
         frames.append(one.rows.features[own])
-        places.append(everybody.places_of(one.rows, k)[some][own])
+        places.append(everybody.places_of(one.rows, k)[own])
     columns = binned(pd.concat(frames, ignore_index=True))
     some = np.concatenate(places)
     told = describe_arms(columns, given[some], list(costs))

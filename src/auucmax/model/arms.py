@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, listed
 from auucmax.data.chances import names_of, of_labels
-from auucmax.data.pieces import table_of
+from auucmax.data.reading import table_of
 from auucmax.encoding.frames import frame_of
 from auucmax.metrics.arm_policy import Policy
 from auucmax.model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve, top_shares

@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from auucmax import estimators
 from auucmax.data.outcomes import BINARY, usual_value
-from auucmax.data.pieces import PiecedTable
 from auucmax.model.crossfit import (
     Recipe,
     TableRows,
@@ -40,21 +37,9 @@ BASELINES: dict[str, Callable[[int], Any]] = {
     "ganite": lambda seed: estimators.GANITE(random_state=seed),
 }
 COMPARABLE = MODELS | BASELINES
-#: Those that learn from rows that are read batch by batch.
-IN_PIECES = ("auto", "shrunk", "boosted", "auucmax", "tm", "response")
 #: What a model is compared with when it is fitted: the one that a user would ask for first, and for
 #: "auto" all that it has to be better than.
 RIVALS = {"auto": ("response", "tm", "auucmax")}
-
-
-def check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> None:
-    """Raise a ValueError if a model cannot learn from a table that does not fit into memory."""
-    if isinstance(table, PiecedTable) and model not in IN_PIECES:
-        raise ValueError(
-            f"{what} should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
-            f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
-            f"columns, or allow more by {table.option}."
-        )
 
 
 def able_models(kind: str) -> set[str]:
@@ -63,9 +48,8 @@ def able_models(kind: str) -> set[str]:
 
 
 def able_with(rows: TableRows) -> set[str]:
-    """The models that can learn from the outcomes of some rows, and from where these are."""
-    able = able_models(rows.columns.kind(rows.y))
-    return able if rows.in_memory else able & set(IN_PIECES)
+    """The models that can learn from the outcomes of some rows."""
+    return able_models(rows.columns.kind(rows.y))
 
 
 def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares
-from auucmax.data.pieces import PiecedTable, pieces_of, table_of
+from auucmax.data.reading import table_of
 from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.model.arms import ArmsModel
-from auucmax.model.columns import check_names
 from auucmax.model.evidence import Evidence, provided
 from auucmax.model.model import TrialModel
 from auucmax.model.reasons import others_of, reasons_of
@@ -261,8 +260,7 @@ def target(
     ----------
     model : fitted by :func:`fit_trial_model`.
     table : a row for each person, with the feature columns of the trial: a frame of pandas or
-        polars, an Arrow table or a DuckDB relation. Of one that is read in pieces, ids and scores
-        are held in memory, nothing else.
+        polars, an Arrow table or a DuckDB relation.
     share : treat this part of the people; or
     budget : treat as many as the money pays for, at ``cost`` each; or neither, with ``cost`` and
         ``value``: the share with the highest expected profit.
@@ -332,7 +330,7 @@ def target(
 
 def reasons_for(
     models: Sequence[TrialModel],
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     names: pd.Series,
     given: NDArray[np.intp],
 ) -> NDArray[Any]:
@@ -341,17 +339,12 @@ def reasons_for(
     ``names`` from :func:`scored_people`, of all people or some; ``given`` (n,): by which of the
     models each of them was chosen, -1: by none.
     """
-    columns = dict.fromkeys(own.name for model in models for own in model.encoder.columns_)
     place, found = names.index.to_numpy(), np.full(len(names), "", dtype=object)
-    others, first = list[Floats](), 0
-    for piece in pieces_of(table, list(columns)):
-        others = others or [others_of(model, piece.head(_RANKED_ROWS)) for model in models]
-        inside = (place >= first) & (place < first + len(piece))
-        for k, (model, compared) in enumerate(zip(models, others, strict=True)):
-            own = np.flatnonzero(inside & (given == k))
-            if len(own):
-                found[own] = reasons_of(model, piece.iloc[place[own] - first], compared)
-        first += len(piece)
+    for k, model in enumerate(models):
+        own = np.flatnonzero(given == k)
+        if len(own):
+            others = others_of(model, table.head(_RANKED_ROWS))
+            found[own] = reasons_of(model, table.iloc[place[own]], others)
     return found
 
 
@@ -457,38 +450,26 @@ def _scaled(row: PlanRow, selection: Selection, *, value: float, cost: float) ->
 
 
 def scored_people(
-    model: TrialModel | ArmsModel, table: pd.DataFrame | PiecedTable, more: Sequence[str] = ()
+    model: TrialModel | ArmsModel, table: pd.DataFrame, more: Sequence[str] = ()
 ) -> tuple[pd.Series, Floats, pd.DataFrame, int]:
     """The ids of the people, or their rows from 1 on, their scores, and more columns.
 
     The index of the ids has their places in the table.
-    ``table`` is one of :func:`auucmax.data.pieces.table_of`, with these columns.
+    ``table`` is one of :func:`auucmax.data.reading.table_of`, with these columns.
 
     Of the rows of an id the first is taken, unless they were fitted as one group; how many others
     there are comes last.
     """
-    columns, id = None, model.columns.id
-    if isinstance(table, PiecedTable):
-        check_names(table, list(more))
-        columns = [*model.score_columns, *more, *([id] if id in table.columns else [])]
-        columns = list(dict.fromkeys(columns))
-    names, scores, others, first = [], [], [], 1
-    for piece in pieces_of(table, columns):
-        scores.append(model.predict(piece))
-        rows = pd.Series(np.arange(first, first := first + len(piece)), name="row")
-        names.append(piece[id] if id in piece.columns else rows)
-        others.append(piece[list(more)])
-    if isinstance(table, PiecedTable) and first != table.n_rows + 1:
-        raise ValueError(
-            f"{table.name} should give the same rows every time it is read, got {first - 1:,} "
-            f"after {table.n_rows:,}. Leave the file alone meanwhile."
-        )
-    everybody = pd.concat(names, ignore_index=True)  # so that it tells places in the table
+    id = model.columns.id
+    scores = model.predict(table)
+    everybody = pd.Series(np.arange(1, len(table) + 1), name="row")
+    if id in table.columns:
+        everybody = table[id].reset_index(drop=True)  # so that it tells places in the table
     once = np.ones(len(everybody), dtype=bool)
     if id is not None and everybody.name == id != model.columns.groups:
         # Those without an id, or with a blank one, may be anybody: they are not taken for one.
         once = ~everybody.duplicated().to_numpy(dtype=bool) | nameless(everybody, id)
-    people = everybody[once], np.concatenate(scores)[once], pd.concat(others)[once]
+    people = everybody[once], scores[once], table[list(more)][once]
     return *people, int((~once).sum())
 
 

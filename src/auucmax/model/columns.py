@@ -32,7 +32,7 @@ from auucmax.data.outcomes import (
     outcome_kind,
     share_beyond,
 )
-from auucmax.data.pieces import PiecedTable, each_piece, pieces_of, table_of
+from auucmax.data.reading import table_of
 from auucmax.encoding.kinds import (
     arm_text,
     outcome_numbers,
@@ -200,7 +200,7 @@ def name_columns(
 
 
 def _chances(
-    table: pd.DataFrame | PiecedTable, treatment: str, given: str | Mapping[Any, str] | None
+    table: pd.DataFrame, treatment: str, given: str | Mapping[Any, str] | None
 ) -> str | ArmColumns | None:
     """The column of chances, or those of several arms by label."""
     columns = [str(name) for name in table.columns]
@@ -214,8 +214,8 @@ def _chances(
     return arm_columns(given, labels, columns)
 
 
-def _turn(table: pd.DataFrame | PiecedTable, outcome: str) -> float:
-    """1 if the outcomes of a table are 0/1, otherwise 0; of all its pieces alike."""
+def _turn(table: pd.DataFrame, outcome: str) -> float:
+    """1 if the outcomes of a table are 0/1, otherwise 0."""
     values = pd.Series(different_values(table, outcome))
     with suppress(ValueError):  # which is told when the rows are read
         return float(np.isin(outcome_numbers(values).to_numpy(), (0, 1)).all())
@@ -223,7 +223,7 @@ def _turn(table: pd.DataFrame | PiecedTable, outcome: str) -> float:
 
 
 def _decided(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     option: str,
     names: Sequence[str] | None,
     features: Sequence[str],
@@ -286,7 +286,7 @@ def _check_unlike(labels: Sequence[str], name: str) -> None:
 
 
 def _features(
-    table: pd.DataFrame | PiecedTable,
+    table: pd.DataFrame,
     features: Sequence[str] | None,
     others: tuple[str | None, ...],
     left_out: set[str],
@@ -310,7 +310,7 @@ def _features(
     return tuple(chosen)
 
 
-def _named(table: pd.DataFrame | PiecedTable, names: Sequence[str] | str | None) -> tuple[str, ...]:
+def _named(table: pd.DataFrame, names: Sequence[str] | str | None) -> tuple[str, ...]:
     """Names of columns that are there, each once."""
     given = [names] if isinstance(names, str) else names or ()
     found = tuple(dict.fromkeys(str(name) for name in given))
@@ -318,14 +318,13 @@ def _named(table: pd.DataFrame | PiecedTable, names: Sequence[str] | str | None)
     return found
 
 
-def _without_ids(table: pd.DataFrame | PiecedTable, names: list[str]) -> list[str]:
+def _without_ids(table: pd.DataFrame, names: list[str]) -> list[str]:
     """The columns that may be learnt from: one that names each row is an id until told otherwise.
 
-    Texts and whole numbers that are different in every row, of 100 or more, are taken for names;
-    of a table in pieces, those of the first one. A warning says which.
+    Texts and whole numbers that are different in every row, of 100 or more, are taken for names.
+    A warning says which.
     """
-    piece = next(iter(pieces_of(table, names)))
-    ids = [name for name in names if names_rows(piece[name])]
+    ids = [name for name in names if names_rows(table[name])]
     if not ids or len(ids) == len(names):
         return names
     warnings.warn(
@@ -351,14 +350,9 @@ def names_rows(column: pd.Series) -> bool:
         return False
 
 
-def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any]:
+def different_values(table: pd.DataFrame, column: str) -> list[Any]:
     """The values of a column that are there, each once."""
-    found = each_piece(table, _different, [column])
-    return pd.concat(found).drop_duplicates().tolist()
-
-
-def _different(piece: pd.DataFrame, first: int) -> pd.Series:
-    return piece.iloc[:, 0].dropna().drop_duplicates()
+    return table[column].dropna().drop_duplicates().tolist()
 
 
 def arm_counts(table: Any, treatment: str) -> dict[str, int]:
@@ -366,15 +360,10 @@ def arm_counts(table: Any, treatment: str) -> dict[str, int]:
     table = table_of(table, [treatment])
     check_names(table, [treatment])
     found: dict[str, int] = {}
-    for counts in each_piece(table, _counts, [treatment]):
-        for value, n in counts.items():
-            label = arm_text(value)
-            found[label] = found.get(label, 0) + int(n)
+    for value, n in table[treatment].value_counts().items():
+        label = arm_text(value)
+        found[label] = found.get(label, 0) + int(n)
     return found
-
-
-def _counts(piece: pd.DataFrame, first: int) -> pd.Series:
-    return piece.iloc[:, 0].value_counts()
 
 
 def check_named(given: Mapping[str, Any]) -> None:
@@ -387,7 +376,7 @@ def check_named(given: Mapping[str, Any]) -> None:
             )
 
 
-def check_names(frame: pd.DataFrame | PiecedTable, names: list[str]) -> None:
+def check_names(frame: pd.DataFrame, names: list[str]) -> None:
     """Raise a ValueError if columns are not there."""
     if unknown := [name for name in names if name not in frame.columns]:
         message = unknown_columns_message("the table", unknown, [str(c) for c in frame.columns])

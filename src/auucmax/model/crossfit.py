@@ -8,13 +8,10 @@ chunks in an order: model k has learnt from the chunks before k and is bet on ch
 from __future__ import annotations
 
 import copy
-import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,24 +23,15 @@ from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.certificates.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
-from auucmax.data.chances import ChanceWeights
 from auucmax.data.hashing import FINEST, content_hashes, row_total
 from auucmax.data.outcomes import responders
-from auucmax.data.pieces import PiecedTable, table_of
-from auucmax.data.table_errors import TableError, changed_message
+from auucmax.data.reading import table_of
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.base import unrecorded
 from auucmax.model.columns import ColumnNames
 from auucmax.model.judging import Judged, ranks_within
-from auucmax.model.rows import (
-    Hashes,
-    chances_note,
-    check_trial_rows,
-    joined,
-    read_pieces,
-    trial_pieces,
-)
-from auucmax.rows import ArrayRows, Batch, Rows
+from auucmax.model.rows import Hashes, chances_note, check_trial_rows, trial_rows
+from auucmax.rows import ArrayRows
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 MANY_ROWS = 1_000_000  #: above, two folds are enough
@@ -77,48 +65,22 @@ class Scored(NamedTuple):
 
 
 class TableRows:
-    """The rows of two arms of a table: outcomes and hashes in memory, raw columns where they are.
+    """The rows of two arms of a table.
 
-    ``rows`` are :class:`auucmax.rows.Rows` with frames as X and hashes of ids, or of places, as
-    keys. ``y``, ``treated``, ``keys`` and, if chances of treatment are known, ``weight`` are (n,).
-    ``sample`` has raw rows: all of a frame; of a table that is read in pieces, some drawn at
-    random, at the places ``sampled``.
+    ``raw`` has them with all their columns; ``rows`` are :class:`auucmax.rows.Rows` with frames as
+    X and hashes of ids, or of places, as keys. ``y``, ``treated``, ``keys`` and, if chances of
+    treatment are known, ``weight`` are (n,).
     """
 
     def __init__(self, table: Any, columns: ColumnNames, key: str) -> None:
-        table = table_of(table, columns.all, columns.ignored)
-        self.table, self.columns = table, columns
-        begin = time.perf_counter()
-        # Outcomes and keys of all rows fit into memory, and a sample of raw rows.
-        pieces = read_pieces(table, columns, key)
-        self.read_seconds = time.perf_counter() - begin
-        self.left_out = _frequent([piece.sample.left_out for piece in pieces])
-        y, treated, keys, *chances = list(zip(*pieces, strict=True))[:6]
-        self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
-        self.propensity, self.people, self.chances = (
-            None if own[0] is None else np.concatenate(own) for own in chances
-        )
-        first = np.cumsum([0, *(len(piece.y) for piece in pieces)])
-        self.sample = joined([piece.sample for piece in pieces])
-        self.sampled = np.concatenate(
-            [start + piece.some for start, piece in zip(first, pieces, strict=False)]
-        )
-        self.weight: Floats | None = None
-        weigh: ChanceWeights | None = None
-        if self.propensity is not None:
-            weigh = ChanceWeights.of(self.treated, self.people)
-            self.weight = weigh(self.treated, self.propensity, self.people)
-        self.rows: Rows
-        if not isinstance(table, PiecedTable):
-            own = self.y, self.treated, self.weight
-            self.rows = ArrayRows(self.features, *own, keys=self.keys)
-        elif hasattr(table, "trial_rows"):  # elsewhere, where models learn from them
-            starts = np.array([piece.start for piece in pieces])
-            known = KnownRows(self.y, self.treated, self.keys, starts, np.diff(first), weigh)
-            self.rows = table.trial_rows(columns, key, known)
-        else:
-            own_rows = Batch(None, self.y, self.treated, self.keys, self.weight)
-            self.rows = PiecedRows(table, columns, own_rows)
+        self.table = table_of(table, columns.all, columns.ignored)
+        self.columns = columns
+        self.raw = raw = trial_rows(self.table, columns)
+        self.left_out = _frequent(raw.left_out)
+        self.y, self.treated, self.keys = raw.y, raw.treated, raw.keys(key)
+        self.propensity, self.people, self.chances = raw.propensity, raw.people, raw.chances
+        self.weight = raw.weight
+        self.rows = ArrayRows(self.features, self.y, self.treated, self.weight, keys=self.keys)
 
     @property
     def names(self) -> Hashes | None:
@@ -139,67 +101,44 @@ class TableRows:
 
     @property
     def features(self) -> pd.DataFrame:
-        """The raw features of the sample."""
-        return self.sample.frame[list(self.columns.features)]
+        """The raw features."""
+        return self.raw.frame[list(self.columns.features)]
 
     def of_arm(self, treated: bool) -> Self:
         """The rows of one of the arms alone, to be scored by models of other arms, too."""
         found, own = copy.copy(self), self.treated == treated
-        found.rows = self.rows.part(lambda batch: batch.take(batch.treated == treated))
+        found.rows = self.rows.take(own)
         found.y, found.treated, found.keys = self.y[own], self.treated[own], self.keys[own]
         found.chances = None if self.chances is None else self.chances[own]
         return found
 
     def check(self) -> RandomisationReport:
         """Was treatment given at random, as far as the rows tell?"""
-        return check_trial_rows(self.sample, self.columns, self.treated)
+        return check_trial_rows(self.raw, self.columns)
 
     @property
     def chances_told(self) -> list[str]:
         """A sentence on unequal chances, if there are such."""
         return chances_note(self.columns, self.propensity)
 
-    @property
-    def in_memory(self) -> bool:
-        return isinstance(self.rows, ArrayRows)
-
-    @property
-    def n_given(self) -> int:
-        """Rows of the table, those of other arms included."""
-        return len(self.table) if isinstance(self.table, pd.DataFrame) else self.table.n_rows
-
     def fit(self, estimators: Mapping[str, Any], keep: Chosen, most: int = 0) -> Fitted:
         """An encoder and estimators, fitted on some of the rows; ``most``: if not 0, so many."""
         keep = self._at_most(keep, most)
         features, columns = self.features, self.columns
         encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
-        some, at_hand = self._some(keep), features[keep(self.keys[self.sampled])]
-        if len(self.sampled) == len(self.y):
-            encoder.fit(at_hand).accept(features)
-        else:
-            encoder.fit_rows(self.rows, keep, at_hand)
-        training = encoder.fit_means(some)
-        names = tuple(map(str, encoder.get_feature_names_out()))
-        encoded = some.part(training).map(np.asarray, names)
-        with encoded.cached(numbered=True) as ready:  # folds within are dealt by places
-            for one in estimators.values():
-                if isinstance(ready, ArrayRows):
-                    weight = {} if ready.weight is None else {"sample_weight": ready.weight}
-                    one.fit(ready.X, ready.y, treatment=ready.treated, **weight)
-                else:
-                    one.fit(ready)
-                    del one.feature_names_in_  # it gets arrays later
+        encoder.fit(features[keep(self.keys)]).accept(features)
+        some = self._some(keep)
+        encoded = some.part(encoder.fit_means(some))
+        weight = {} if encoded.weight is None else {"sample_weight": encoded.weight}
+        for one in estimators.values():
+            one.fit(np.asarray(encoded.X), encoded.y, treatment=encoded.treated, **weight)
         return Fitted(encoder, dict(estimators))
 
     def scores(self, fitted: Fitted, keep: Chosen) -> Floats:
         """Scores of some of the rows, in their order, by each estimator: (estimators, rows)."""
-        encode, estimators = accepting(fitted.encoder), list(fitted.estimators.values())
-
-        def work(batch: Batch) -> Floats:
-            X = encode(batch.X)
-            return np.array([one.predict(X) for one in estimators], dtype=np.float64)
-
-        return np.concatenate(list(self._some(keep).each(work)), axis=1)
+        X = accepting(fitted.encoder)(self._some(keep).X)
+        found = [one.predict(X) for one in fitted.estimators.values()]
+        return np.array(found, dtype=np.float64)
 
     def _at_most(self, keep: Chosen, most: int) -> Chosen:
         """About ``most`` of some rows, drawn by other bits of the keys than those of folds."""
@@ -209,97 +148,35 @@ class TableRows:
         top, factor = np.uint64(most / n * (2.0**64 - 2**12)), np.uint64(0xD1342543DE82EF95)
         return lambda keys: keep(keys) & (keys * factor <= top)
 
-    def _some(self, keep: Chosen) -> Rows:
-        return self.rows.part(KeptRows(keep))
+    def _some(self, keep: Chosen) -> ArrayRows:
+        return self.rows.take(keep(self.rows.keys))
 
     def scored(self, encode: Encode, estimator: Any) -> Scored:
         """Scores of all rows by a model, and what a later look at rows is compared with."""
 
-        def work(batch: Batch) -> tuple[Floats, dict[int, Hashes], int, _Spread]:
-            X = encode(batch.X)
-            contents = content_hashes(X)
-            total = row_total(contents[FINEST], batch.y, batch.treated)
-            score = np.asarray(estimator.predict(X), dtype=np.float64)
-            return score, contents, total, _Spread.of(X)
-
-        scores, contents, totals, spreads = zip(*self.rows.each(work), strict=True)
-        return Scored(
-            np.concatenate(scores),
-            {number: np.concatenate([own[number] for own in contents]) for number in contents[0]},
-            sum(totals) % 2**64,
-            reduce(_Spread.plus, spreads).deviation,
-        )
+        X = encode(self.rows.X)
+        contents = content_hashes(X)
+        total = row_total(contents[FINEST], self.y, self.treated)
+        score = np.asarray(estimator.predict(X), dtype=np.float64)
+        return Scored(score, contents, total % 2**64, _deviations(X))
 
 
-class _Spread(NamedTuple):
-    """Numbers of rows, and sums of features less a centre, and of their squares, (p,) each.
-
-    The centre, the first row, keeps the squares from cancelling.
-    """
-
-    n: int
-    centre: Floats
-    first: Floats
-    second: Floats
-
-    @classmethod
-    def of(cls, X: Floats) -> _Spread:
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = X - X[:1]
-            return cls(len(X), X[0].copy(), apart.sum(axis=0), (apart**2).sum(axis=0))
-
-    def plus(self, other: _Spread) -> _Spread:
-        """Those of both together, from the centre of the first."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = other.centre - self.centre
-            second = other.second + 2 * shift * other.first + other.n * shift**2
-            first = self.first + other.first + other.n * shift
-        return _Spread(self.n + other.n, self.centre, first, self.second + second)
-
-    @property
-    def deviation(self) -> Floats:
-        """(p,) standard deviations; features of 1e200 have none."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, square = np.array([self.first, self.second]) / self.n
-            return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
+def _deviations(X: Floats) -> Floats:
+    """(p,) standard deviations; features of 1e200 have none."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = X - X[:1]  # the first row as the centre keeps the squares from cancelling
+        mean, square = np.array([apart.sum(axis=0), (apart**2).sum(axis=0)]) / len(X)
+        return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
 
 
-def _frequent(pieces: Sequence[dict[str, int]]) -> dict[str, int]:
+def _frequent(labels: Mapping[str, int]) -> dict[str, int]:
     """Numbers of rows by label; labels of few rows, which may tell of a person, are not named."""
-    labels: Counter[str] = Counter()
-    for own in pieces:
-        labels.update(own)
     kept = {short(label): n for label, n in labels.items() if n >= LEAST}
     rest = sum(labels.values()) - sum(kept.values())
     return kept | ({"other values": rest} if rest else {})
 
 
 Chosen = Callable[[Hashes], Bools]
-
-
-@dataclass(frozen=True)
-class KeptRows:
-    """A step of a view: the rows whose keys are chosen."""
-
-    keep: Chosen
-
-    def __call__(self, batch: Batch) -> Batch:
-        return batch.take(self.keep(batch.keys))
-
-
-class KnownRows(NamedTuple):
-    """What is known here of rows that are elsewhere, (n,), and of the pieces that they came in.
-
-    Of each piece the place where it starts in the table, and how many of the rows it has.
-    ``weigh`` makes weights of chances, if these are known.
-    """
-
-    y: Floats
-    treated: Bools
-    keys: Hashes
-    starts: NDArray[np.intp]
-    counts: NDArray[np.intp]
-    weigh: ChanceWeights | None
 
 
 def every_row(keys: Hashes) -> Bools:
@@ -312,30 +189,6 @@ Encode = Callable[[pd.DataFrame], Floats]
 def accepting(encoder: TableEncoder) -> Encode:
     """Encodes raw rows; a level that only rows of other folds have is no error."""
     return lambda frame: encoder.accept(frame).transform(frame)
-
-
-class PiecedRows(Rows):
-    """Raw rows of a table that is read in pieces: the same ones every time, or an error.
-
-    ``known`` is what memory holds of all of them: outcomes, arms, keys and weights.
-    """
-
-    def __init__(self, table: PiecedTable, columns: ColumnNames, known: Batch) -> None:
-        self.table, self.columns, self.names = table, columns, columns.features
-        self.known, self.weighted = known, known.weight is not None
-
-    def batches(self) -> Iterator[Batch]:
-        """All rows, piece by piece."""
-        start, (_, y, treated, keys, weight) = 0, self.known
-        for piece in trial_pieces(self.table, self.columns):
-            own = slice(start, start := start + len(piece.y))
-            same = np.array_equal(piece.y, y[own]) and np.array_equal(piece.treated, treated[own])
-            if not same:
-                raise TableError(changed_message(self.table.name))
-            known = y[own], treated[own], keys[own], None if weight is None else weight[own]
-            yield Batch(piece.frame[list(self.names)], *known)
-        if start != len(y):
-            raise TableError(changed_message(self.table.name))
 
 
 @dataclass(frozen=True)

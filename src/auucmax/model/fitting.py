@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from auucmax._files import KEY_BYTES
 from auucmax._json import plain
@@ -33,9 +32,10 @@ from auucmax.certificates.known_chances import ChancesBeyond
 from auucmax.certificates.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
+from auucmax.data.databases import Signs
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
-from auucmax.data.pieces import PiecedTable, signs_of, table_of
+from auucmax.data.reading import table_of
 from auucmax.data.seen import Kinds, RowSet, SeenRows
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, RankMean
@@ -45,7 +45,6 @@ from auucmax.model.by_name import (
     MODELS,
     able_with,
     check_able,
-    check_memory,
     learnt_of_outcome,
     make_model,
     makers,
@@ -99,7 +98,6 @@ def with_rivals(model: TrialModel, table: Any, names: Sequence[str]) -> Evidence
     """
     for name in names:
         check_choice(name, "a rival", COMPARABLE)
-        check_memory(table, name, "a rival")
     rows, recipe = model.own_rows(table), model.recipe
     able = able_with(rows)
     for name in names:
@@ -170,10 +168,7 @@ def fit_trial_model(
     Parameters
     ----------
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values; or a table
-        of ibis. A table
-        that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
-        "shrunk", "boosted", "auucmax", "tm" and "response"; its encoder learns from all rows, the
-        check and the description of people are from a quarter of a million.
+        of ibis. All rows are held in memory.
     treatment, outcome : names of columns. The treatment is the one that a person was assigned to,
         taken or not. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. A label
@@ -231,7 +226,7 @@ def fit_trial_model(
     """
     begin = time.perf_counter()
     table = table_of(table)
-    check_options(table, model, hold_out, minutes)
+    check_options(model, hold_out, minutes)
     columns = name_columns(
         table,
         treatment=treatment,
@@ -250,7 +245,7 @@ def fit_trial_model(
         outcome_range=outcome_range,
         propensity=propensity,
     )
-    recipe = new_recipe(table, model, hold_out, n_candidates, random_state)
+    recipe = new_recipe(model, hold_out, n_candidates, random_state)
     with collected() as messages, working_on(f"fitting {model}") as work:
         with work.part("checking the trial"):
             rows = TableRows(table, columns, recipe.key)
@@ -266,19 +261,12 @@ def fit_trial_model(
     return found
 
 
-def new_recipe(
-    table: pd.DataFrame | PiecedTable,
-    model: str,
-    hold_out: float,
-    n_candidates: int,
-    random_state: Any,
-) -> Recipe:
+def new_recipe(model: str, hold_out: float, n_candidates: int, random_state: Any) -> Recipe:
     """A recipe, of which the number of folds is not known yet."""
     n_candidates = check_whole(n_candidates, "n_candidates", 1, 2**31 - 1)
     rng = np.random.default_rng(random_state)
     key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
-    max_rows = table.tree_rows if isinstance(table, PiecedTable) else 0
-    return Recipe(model, key, seed, float(hold_out), 1, n_candidates, max_rows)
+    return Recipe(model, key, seed, float(hold_out), 1, n_candidates)
 
 
 class FitPlan(NamedTuple):
@@ -318,15 +306,12 @@ def fit_checked(
     return model, apart
 
 
-def check_options(
-    table: pd.DataFrame | PiecedTable, model: str, hold_out: float, minutes: float | None
-) -> None:
+def check_options(model: str, hold_out: float, minutes: float | None) -> None:
     check_choice(model, "model", MODELS)
     if hold_out != 0:
         check_level(hold_out, "hold_out")
     if minutes is not None:
         check_positive(minutes, "minutes", "5 is usual.")
-    check_memory(table, model, "model")
 
 
 def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
@@ -338,9 +323,9 @@ def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
 
 def checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
-    rows.sample.check_sizes(rows.columns)
+    rows.raw.check_sizes(rows.columns)
     # Copies of rows would fail the check, too, for a reason that it cannot name.
-    rows.sample.check_copies(rows.columns)
+    rows.raw.check_copies(rows.columns)
     report = rows.check()
     if report.stops and not despite_check:
         hint = "To go on all the same, without a certificate, pass despite_check=True."
@@ -379,12 +364,12 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
         "n_parameters": getattr(estimator, "n_parameters_", None),
         "learnt": learnt_of_outcome(estimator, rows),
         "table": {
-            "given": rows.n_given,
+            "given": len(rows.table),
             "used": len(rows.y),
             "learnt": min(int((~found.held_out).sum()), recipe.learn_rows or len(rows.y)),
             "left_out": rows.left_out,
-            "without_outcome": sum(rows.sample.lost),
-            "decimal": signs_of(rows.table).decimal,
+            "without_outcome": sum(rows.raw.lost),
+            "decimal": Signs.of(rows.table).decimal,
         },
         "folds": None if recipe.hold_out else recipe.n_folds,
         "hold_out": recipe.hold_out or None,
@@ -393,7 +378,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
             "terms": len(encoder.terms_),
             "dropped": dict(encoder.dropped_),
             "codes": encoder.code_columns,
-            "quantities": quantity_columns(rows.sample, rows.columns),
+            "quantities": quantity_columns(rows.raw, rows.columns),
             "rare_levels": {
                 column.name: column.other_share
                 for column in encoder.columns_
@@ -633,19 +618,20 @@ def _people(
     check: RandomisationReport,
 ) -> dict[str, Any]:
     """Who the top are, and segments that some rows make and the others judge; None: no segments."""
-    some, columns = rows.sampled, binned(rows.features)
-    found = describe_people(columns, passed.score[some], share=DRIVER_SHARE)
+    columns = binned(rows.features)
+    found = describe_people(columns, passed.score, share=DRIVER_SHARE)
     if check.stops or learn is None:
         return {"people": found}
-    everybody = rows.judged(passed.score)
-    own = Judged(*(None if part is None else part[some] for part in everybody))  # type: ignore[arg-type]
-    return {"people": found, "segments": segments_of(columns, own, learn[some], bounded)}
+    return {
+        "people": found,
+        "segments": segments_of(columns, rows.judged(passed.score), learn, bounded),
+    }
 
 
 def _drivers(
     rows: TableRows, encoder: TableEncoder, formula: Formula | RankMean, passed: Scored
 ) -> dict[str, Any]:
-    found = describe_drivers(rows.features, passed.score[rows.sampled], share=DRIVER_SHARE)
+    found = describe_drivers(rows.features, passed.score, share=DRIVER_SHARE)
     linear = None
     if isinstance(formula, Formula) and formula.is_linear:
         names = list(map(str, encoder.get_feature_names_out()))

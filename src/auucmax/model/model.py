@@ -16,7 +16,7 @@ from auucmax.certificates.known_chances import ChancesBeyond, evenly_drawn, most
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import content_hashes
-from auucmax.data.pieces import PiecedTable, pieces_of, table_of
+from auucmax.data.reading import table_of
 from auucmax.data.seen import SeenRows, TrainingRecord, Verdict
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
@@ -26,7 +26,7 @@ from auucmax.model.crossfit import Recipe, Scored, TableRows
 from auucmax.model.evidence import Evidence
 from auucmax.model.judging import Judged, describe_drivers, evidence_of
 from auucmax.model.people import describe_people
-from auucmax.model.rows import Hashes, id_texts
+from auucmax.model.rows import id_texts
 from auucmax.targeting import Calibration
 
 _SIZES = 0.05  # of the rows tell how unlikely people may be to be in one of two of several arms
@@ -227,7 +227,7 @@ class TrialModel(Shown):
         self, rows: TableRows, score: Floats, verdict: Verdict, *, every_percent: bool
     ) -> Evidence:
         """What the rows show of the model that are new to it, from what ``look_at`` told."""
-        rows.sample.check_copies(self.columns)
+        rows.raw.check_copies(self.columns)
         judged = rows.judged(score[verdict.new], verdict.new)
         if judged.treated.all() or not judged.treated.any():
             raise ValueError(
@@ -251,9 +251,9 @@ class TrialModel(Shown):
             judged,
             predicted=self.calibration(judged.score),
             caveat=self.calibration.caveat,
-            drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
+            drivers=describe_drivers(rows.features, score, share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
-            people=describe_people(binned(rows.features), score[rows.sampled], share=0.3),
+            people=describe_people(binned(rows.features), score, share=0.3),
             certificate=certificate,
             beyond="" if bounded is None else bounded.told,
             randomisation=rows.check(),
@@ -290,8 +290,7 @@ class TrialModel(Shown):
         apart, if the model learnt from all of them.
         """
         table = table_of(table, (), self.columns.all)
-        n_rows = table.n_rows if isinstance(table, PiecedTable) else len(table)
-        if n_rows != self.seen.n_rows:  # told without reading it
+        if len(table) != self.seen.n_rows:
             return False
         try:
             if not {self.columns.treatment, self.columns.outcome} <= set(table.columns):
@@ -301,17 +300,14 @@ class TrialModel(Shown):
             return False
         return True
 
-    def _holds_people_of_the_fit(self, table: pd.DataFrame | PiecedTable) -> bool:
-        id, contents, ids = self.columns.id, list[Hashes](), list[Hashes]()
-        wanted = self.score_columns
+    def _holds_people_of_the_fit(self, table: pd.DataFrame) -> bool:
+        id, ids = self.columns.id, None
         if id is not None and self.columns.groups is None and id in table.columns:
-            wanted.append(id)
-        for piece in pieces_of(table, wanted):
-            contents.append(content_hashes(self.encoder.transform(piece))[self.seen.grid])
-            if id in wanted:
-                texts = id_texts(piece[id], f"the id {id!r}")
-                ids.append(pd.util.hash_array(texts, hash_key=self.recipe.key))
-        return self.seen.holds_all(np.concatenate(contents), np.concatenate(ids) if ids else None)
+            ids = pd.util.hash_array(
+                id_texts(table[id], f"the id {id!r}"), hash_key=self.recipe.key
+            )
+        contents = content_hashes(self.encoder.transform(table[self.score_columns]))
+        return self.seen.holds_all(contents[self.seen.grid], ids)
 
     def _scored(self, rows: TableRows) -> Scored:
         return rows.scored(self.encoder.transform, self.formula)

@@ -1,10 +1,9 @@
-"""The rows of the two arms of a table: checked, counted, tested, piece by piece."""
+"""The rows of the two arms of a table: checked, counted, tested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,6 @@ from auucmax.data.chances import (
     two_arms,
 )
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
-from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.randomisation import varies_within
 from auucmax.data.randomisation_report import STOP
 from auucmax.data.seen import Kinds
@@ -109,14 +107,6 @@ class TrialRows(NamedTuple):
         weigh = ChanceWeights.of(self.treated, self.people)
         return weigh(self.treated, self.propensity, self.people)
 
-    def take(self, rows: NDArray[np.intp]) -> TrialRows:
-        """The rows at some places."""
-        if len(rows) == len(self.y):
-            return self
-        own: dict[str, Any] = {name: getattr(self, name) for name in _BY_ROW}
-        kept: dict[str, Any] = {k: None if v is None else v[rows] for k, v in own.items()}
-        return self._replace(frame=self.frame.iloc[rows], **kept)
-
     def check_sizes(self, columns: ColumnNames) -> None:
         """ValueError for a feature whose squares float64 cannot hold."""
         for name in columns.features:
@@ -161,44 +151,6 @@ class TrialRows(NamedTuple):
         )
 
 
-#: Arrays of :class:`TrialRows` that have an entry for each row, or are None.
-_BY_ROW = "y", "treated", "ids", "positions", "groups", "propensity", "chances", "people"
-
-
-def joined(pieces: list[TrialRows]) -> TrialRows:
-    """The rows of several pieces of one table as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-    own: dict[str, Any] = {
-        name: None if values[0] is None else np.concatenate(values)
-        for name in _BY_ROW
-        for values in [[getattr(piece, name) for piece in pieces]]
-    }
-    return TrialRows(
-        frame=pd.concat([piece.frame for piece in pieces]),
-        **own,
-        left_out={},
-        lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
-        **_joined_lost(pieces),
-    )
-
-
-def _joined_lost(pieces: list[TrialRows]) -> dict[str, Any]:
-    """Chances and groups of rows without an outcome; each group has one first row, if any."""
-    found: dict[str, Any] = {}
-    for name in ("lost_chances", "lost_groups", "lost_first"):
-        parts = [getattr(piece, name) for piece in pieces if getattr(piece, name) is not None]
-        if parts:
-            found[name] = tuple(np.concatenate([part[arm] for part in parts]) for arm in (0, 1))
-    if "lost_groups" in found:
-        pairs = zip(found["lost_groups"], found["lost_first"], strict=True)
-        found["lost_first"] = tuple(
-            first & ~pd.Series(np.where(first, names, None)).duplicated().to_numpy()
-            for names, first in pairs
-        )
-    return found
-
-
 def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
     """A sentence on where chances of treatment come from, if a column has them; otherwise none."""
     if chance is None:
@@ -213,20 +165,13 @@ def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
     ]
 
 
-def check_trial_rows(
-    rows: TrialRows,
-    columns: ColumnNames,
-    treated: Bools | None = None,
-    **options: Any,
-) -> RandomisationReport:
+def check_trial_rows(rows: TrialRows, columns: ColumnNames, **options: Any) -> RandomisationReport:
     """:func:`check_randomisation` of all columns that were known before treatment.
 
     Those that no model learns from are tested, too, and so are ids and groups that are numbers or
-    dates. ``treated``: of all rows of the table, where ``rows`` are a sample of them. Others as
-    there.
+    dates. Options as there.
     """
-    treated = rows.treated if treated is None else treated
-    kept, n_lost = (int((~treated).sum()), int(treated.sum())), rows.lost
+    kept, n_lost = (int((~rows.treated).sum()), int(rows.treated.sum())), rows.lost
     labels = columns.control, columns.treated
     gone = rows.lost_groups
     chances: tuple[Floats, ...] = rows.lost_chances or ()
@@ -237,8 +182,7 @@ def check_trial_rows(
         else:
             # Groups are lost as a whole, large or small: each counts once, by its first row.
             chances = tuple(c[f] for c, f in zip(chances, rows.lost_first, strict=False))
-            if len(treated) == len(rows.y):
-                kept, n_lost = _counts_of_groups(rows)
+            kept, n_lost = _counts_of_groups(rows)
     lost = {arm: (n, n + m) for arm, n, m in zip(labels, n_lost, kept, strict=True)}
     if rows.propensity is not None:
         options["propensity"] = rows.propensity
@@ -306,106 +250,27 @@ def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
 
     So are missing outcomes, unless the columns say that these rows are to be left out.
     """
-    (piece,) = read_pieces(frame, columns)
-    return piece.sample
-
-
-def trial_pieces(table: PiecedTable, columns: ColumnNames) -> Iterator[TrialRows]:
-    """The rows of the two arms, piece by piece."""
-    start = 0
-    for frame in table.pieces(columns.all):
-        rows, _ = rows_of_arms(frame, columns)
-        yield rows._replace(positions=rows.positions + start)
-        start += len(frame)
-
-
-class ReadPiece(NamedTuple):
-    """What is kept of a piece of a table: some numbers of every row of the two arms, and a sample.
-
-    ``keys`` are those of :meth:`TrialRows.keys`, if a key was given, ``ids`` hashes of the ids, if
-    rows have such, ``labels`` those of all arms. ``sample`` is at the places ``some`` of these
-    rows. The piece begins at the place ``start`` of the table.
-    """
-
-    y: Floats
-    treated: Bools
-    keys: Hashes
-    propensity: Floats | None
-    people: Floats | None
-    chances: Floats | None
-    ids: Hashes | None
-    labels: list[str]
-    sample: TrialRows
-    some: NDArray[np.intp]
-    start: int
-
-
-def read_pieces(
-    table: pd.DataFrame | PiecedTable, columns: ColumnNames, key: str | None = None
-) -> list[ReadPiece]:
-    """The rows of the two arms of a table, a piece for a frame, read where they are and checked.
-
-    Samples are all rows of a frame, or some drawn at random.
-    """
-    if not isinstance(table, PiecedTable):
-        pieces = [_read_piece(frame_of(table), 0, columns, key)]
-    else:
-        wanted = [*columns.all, *(name for name in columns.ignored if name in table.columns)]
-        most = table.sample_rows, table.n_rows
-        read = partial(_read_piece, columns=columns, key=key, most=most)
-        pieces = list(table.each(read, wanted))
-    check_pieces(pieces, columns)
-    return pieces
-
-
-def _read_piece(
-    frame: pd.DataFrame,
-    start: int,
-    columns: ColumnNames,
-    key: str | None,
-    most: tuple[int, int] | None = None,
-) -> ReadPiece:
-    """``most``: how many of how many rows the sample of the whole table should have."""
-    rows, labels = rows_of_arms(frame, columns)
-    rows = rows._replace(positions=rows.positions + start)
-    some = np.arange(len(rows.y))
-    if most is not None:
-        some = np.flatnonzero(sampled(rows.positions, *most))
-    keys = np.empty(0, dtype=np.uint64) if key is None else rows.keys(key)
-    ids = None if rows.ids is None else np.asarray(pd.util.hash_array(rows.ids))
-    own = rows.y, rows.treated, keys, rows.propensity, rows.people, rows.chances
-    return ReadPiece(*own, ids, labels, rows.take(some), some, start)
-
-
-def check_pieces(pieces: Sequence[ReadPiece], columns: ColumnNames) -> None:
-    """Raise a ValueError for what only all pieces together show.
-
-    Both arms should be there, outcomes not be missing unless that was allowed for, and ids differ,
-    as far as 64 bits tell.
-    """
-    n = sum(len(piece.y) for piece in pieces)
-    n_treated = sum(int(piece.treated.sum()) for piece in pieces)
-    lost = np.array([piece.sample.lost for piece in pieces], dtype=np.int64).sum(axis=0)
-    if lost.any() and not columns.drop_missing_outcomes:
-        raise ValueError(_missing_outcomes(lost, (n - n_treated, n_treated), columns))
+    rows, labels = _rows_of_arms(frame_of(frame), columns)
+    n, n_treated = len(rows.y), int(rows.treated.sum())
+    if any(rows.lost) and not columns.drop_missing_outcomes:
+        raise ValueError(_missing_outcomes(rows.lost, (n - n_treated, n_treated), columns))
     if not 0 < n_treated < n:
-        labels = sorted({label for piece in pieces for label in piece.labels})
         raise ValueError(
             f"the treatment {columns.treatment!r} should hold {columns.treated!r} and "
-            f"{columns.control!r}, got {listed(labels)}. Check the labels of the arms."
+            f"{columns.control!r}, got {listed(sorted(set(labels)))}. Check the labels of the arms."
         )
-    hashes = [piece.ids for piece in pieces if piece.ids is not None]
-    if not hashes or columns.groups == columns.id:
-        return
-    if n_repeated := n - len(np.unique(np.concatenate(hashes))):
+    if rows.ids is None or columns.groups == columns.id:
+        return rows
+    if n_repeated := n - len(pd.unique(rows.ids)):
         raise ValueError(
             f"the id {columns.id!r} should be different in every row, got {n_repeated:,} "
             f"row{'s' if n_repeated > 1 else ''} with the id of another one. Do the rows of an id "
             f"belong together? Then pass groups={columns.id!r}; otherwise keep one row of each id."
         )
+    return rows
 
 
-def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: ColumnNames) -> str:
+def _missing_outcomes(lost: tuple[int, int], kept: tuple[int, int], columns: ColumnNames) -> str:
     told = ""
     if columns.groups is None:  # rows of a group are lost together, and are no test
         p_value = equal_shares(np.column_stack([lost, kept])) if all(kept) else 0.0
@@ -420,7 +285,7 @@ def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: C
     )
 
 
-def rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
+def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
     """The rows of the two arms, and the labels of all arms."""
     check_names(frame, columns.all)
     arms = frame[columns.treatment]
@@ -440,7 +305,7 @@ def rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, 
     kept = frame.iloc[positions]
     outcome = kept[columns.outcome]
     y = np.empty(0)
-    if len(outcome):  # of a piece, all rows may be of other arms
+    if len(outcome):  # all rows may be of other arms
         y = check_outcome(outcome_numbers(outcome).to_numpy(), f"the outcome {columns.outcome!r}")
     y = columns.in_table(y)  # turned, if lower is better
     ids, groups = (

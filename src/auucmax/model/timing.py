@@ -112,10 +112,10 @@ def _most(is_right: Callable[[int], bool], n: int) -> int:
 def pace_of(rows: TableRows, models: Mapping[str, Any], key: str) -> Pace | None:
     """The pace of some models, the first of which is the one that is kept.
 
-    None if outcomes are so rare that not even all rows at hand are enough for a small fit.
+    None if outcomes are so rare that not even all rows are enough for a small fit.
     """
     # Other bits of the keys than those that deal folds.
-    order = np.argsort(rows.keys[rows.sampled] * np.uint64(0x9E3779B97F4A7C15))
+    order = np.argsort(rows.keys * np.uint64(0x9E3779B97F4A7C15))
     found = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small fits nothing is to be known
@@ -124,17 +124,13 @@ def pace_of(rows: TableRows, models: Mapping[str, Any], key: str) -> Pace | None
             if small is None:
                 return None
             found = _timed(small, models)  # the second time, when libraries are compiled, counts
-    # Rows that do not fit into memory are also read: for each fit twice, and if there are more of
-    # them than are at hand once more, for the encoder.
-    times = 0 if rows.in_memory else 2 + (len(rows.sampled) < len(rows.y))
-    reading = times * rows.read_seconds / len(rows.y)
-    return replace(found, encoding=found.encoding + reading) if found else None
+    return found
 
 
 def _small(rows: TableRows, order: Any, size: int, key: str) -> TableRows | None:
-    """The first of the rows at hand in an order, or more, so that models can learn from them."""
+    """The first of the rows in an order, or more, so that models can learn from them."""
     while True:
-        small = TableRows(rows.sample.frame.iloc[order[:size]], rows.columns, key)
+        small = TableRows(rows.raw.frame.iloc[order[:size]], rows.columns, key)
         if fewest_rows(small.y, small.treated, slice(None)) >= LEAST:
             return small
         if size >= len(order):

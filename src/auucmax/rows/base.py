@@ -160,12 +160,6 @@ class Rows:
             raise self.without_rows()
         return totals
 
-    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
-        """What ``work``, done where the rows are, makes of every batch that has some, in order."""
-        for batch in self.batches():
-            if len(batch.y):
-                yield work(batch)
-
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
         """A view with ``transform(X)`` for X: an encoder, a scaling. ``names``: if others."""
         names = self.names if names is None else tuple(names)
@@ -176,12 +170,9 @@ class Rows:
         self.keep_order()
         return _View(self, (part,), self.names)
 
-    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
-        """A context in which the rows, of numbers only, are where reading again is cheap.
-
-        ``numbered``: their keys are then their places among these rows, as those of arrays are.
-        """
-        return _on_disk(self, numbered)
+    def cached(self) -> AbstractContextManager[Rows]:
+        """A context in which the rows, of numbers only, are where reading again is cheap."""
+        return _on_disk(self)
 
     def keep_order(self) -> None:
         """Expect the same order from now on: sources that cannot promise it check each reading."""
@@ -209,14 +200,10 @@ class _View(Rows):
         (totals,) = self.source.total(_Viewed(self.steps, summaries))
         return list(totals.values)
 
-    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
-        found = self.source.each(_Stepped(self.steps, work))
-        return (result for (result,) in filter(None, found))
-
-    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
+    def cached(self) -> AbstractContextManager[Rows]:
         # Rows of a cluster must not come here: only summaries leave it, so it caches for itself.
         own = getattr(self.source, "cached_view", None)
-        return _on_disk(self, numbered) if own is None else own(self.steps, self.names)
+        return _on_disk(self) if own is None else own(self.steps, self.names)
 
     def keep_order(self) -> None:
         self.source.keep_order()
@@ -233,19 +220,6 @@ class _Viewed:
         for step in self.steps:
             batch = step(batch)
         return Totals([summary(batch) for summary in self.summaries])
-
-
-@dataclass(frozen=True)
-class _Stepped:
-    """Work on the rows that some steps make of a batch; nothing, where they leave none."""
-
-    steps: tuple[Step, ...]
-    work: Callable[[Batch], Any]
-
-    def __call__(self, batch: Batch) -> tuple[Any] | None:
-        for step in self.steps:
-            batch = step(batch)
-        return (self.work(batch),) if len(batch.y) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,8 +476,8 @@ class ArrayRows(Rows):
         return ArrayRows(X, y, treated, weight, names=names, keys=keys)
 
     @contextmanager
-    def cached(self, *, numbered: bool = False) -> Iterator[ArrayRows]:
-        yield ArrayRows(*self.columns, names=self.names) if numbered else self
+    def cached(self) -> Iterator[ArrayRows]:
+        yield self
 
 
 # On the disk, and in threads
@@ -534,18 +508,15 @@ class _DiskRows(Rows):
 
 
 @contextmanager
-def _on_disk(rows: Rows, numbered: bool) -> Iterator[Rows]:
+def _on_disk(rows: Rows) -> Iterator[Rows]:
     """Written to temporary files in one reading; where nothing is left, as they were."""
     kinds: list[np.dtype[Any]] = []
-    n_rows = 0
     with private_folder() as folder:
         with ExitStack() as stack:
             files = [stack.enter_context((folder / name).open("wb")) for name in Batch._fields]
             for X, y, treated, keys, weight in rows.batches():
                 if not len(y):
                     continue
-                if numbered:
-                    keys = np.arange(n_rows, n_rows := n_rows + len(y), dtype=np.uint64)
                 own = np.full(len(y), np.nan) if weight is None else weight
                 arrays = [np.ascontiguousarray(field) for field in (X, y, treated, keys, own)]
                 kinds = kinds or [array.dtype for array in arrays]

@@ -2,8 +2,7 @@
 
 Every question to the rows is one Spark job: each partition makes a small summary of its rows, from
 Arrow batches, and the summaries are added up in the order of the partitions. Nothing else leaves
-the executors, but what :func:`fit_trial_model` says. What comes back is the same local model,
-interval or certificate as in memory.
+the executors. What comes back is the same local model, interval or certificate as in memory.
 
 Needs the extra ``spark`` (pyspark 4), and auucmax installed where the executors run. Classic
 sessions and Spark Connect do. Results do not depend on which executor does what, nor on whether one
@@ -15,7 +14,6 @@ does not depend on it, but for rounding.
 """
 
 from auucmax.spark.rows import SparkRows
-from auucmax.spark.table import fit_trial_model
 from auucmax.spark.trial import certify, evaluate, fit, score
 
-__all__ = ["SparkRows", "certify", "evaluate", "fit", "fit_trial_model", "score"]
+__all__ = ["SparkRows", "certify", "evaluate", "fit", "score"]

@@ -56,16 +56,8 @@ class PartitionRows:
         return self.of_arms.dtype
 
     @property
-    def weighted(self) -> bool:
-        return False
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return (*self.raw, *self.of_arms.columns)
-
-    def first_key(self, part: int) -> int:
-        """That of the first row of a partition."""
-        return part << FIRST_KEY
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition, whose keys count the rows that are kept."""
@@ -89,27 +81,19 @@ class PartitionRows:
 class PackedRows:
     """Rows, packed: m of them are an (m, width) matrix of dtype in one value.
 
-    After the d features come the treatment and, in the eight bytes of a double each, the outcome
-    and, if rows have one, the weight. A missing value holds no rows. A pass over columns spends its
-    time in Spark's conversion of every single number to Arrow; one over packed values only moves
-    bytes. ``first_keys`` are those of the first rows of partitions, where it is known how many rows
-    each has.
+    After the d features come the treatment and, in the eight bytes of a double, the outcome. A
+    missing value holds no rows. A pass over columns spends its time in Spark's conversion of every
+    single number to Arrow; one over packed values only moves bytes.
     """
 
     names: tuple[str, ...]
     dtype: str
-    weighted: bool = False
     columns: tuple[str, ...] = ("rows",)
-    first_keys: tuple[int, ...] = ()
-
-    def first_key(self, part: int) -> int:
-        """That of the first row of a partition."""
-        return self.first_keys[part] if self.first_keys else part << FIRST_KEY
 
     @property
     def width(self) -> int:
         """Numbers of dtype that a row takes."""
-        return len(self.names) + 1 + (1 + self.weighted) * 8 // np.dtype(self.dtype).itemsize
+        return len(self.names) + 1 + 8 // np.dtype(self.dtype).itemsize
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
@@ -119,8 +103,8 @@ class PackedRows:
                 rows = matrix[start : start + BLOCK_ROWS]
                 keys = np.arange(first_key, first_key := first_key + len(rows), dtype=np.uint64)
                 d = len(self.names)
-                y, *weight = np.ascontiguousarray(rows[:, d + 1 :]).view(np.float64).T
-                yield Batch(rows[:, :d], y, rows[:, d] == 1, keys, *weight)
+                y = np.ascontiguousarray(rows[:, d + 1 :]).view(np.float64)[:, 0]
+                yield Batch(rows[:, :d], y, rows[:, d] == 1, keys)
 
     def _matrix(self, column: Any) -> NDArray[Any]:
         """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
@@ -139,8 +123,7 @@ class PackedRows:
         d = len(self.names)
         rows = np.empty((len(batch.y), self.width), dtype=self.dtype)
         rows[:, :d], rows[:, d] = batch.X, batch.treated
-        known = [batch.y] if batch.weight is None else [batch.y, batch.weight]
-        rows[:, d + 1 :] = np.stack(known, axis=1).view(self.dtype)
+        rows[:, d + 1 :] = np.ascontiguousarray(batch.y)[:, None].view(self.dtype)
         step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
         ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
@@ -159,15 +142,8 @@ class Reading(Protocol):
         """Of the features, if they are numbers."""
 
     @property
-    def weighted(self) -> bool:
-        """Whether rows have weights."""
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """That are read."""
-
-    def first_key(self, part: int) -> int:
-        """What ``batches`` is told of a partition: the key of its first row, mostly."""
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
@@ -186,7 +162,7 @@ class SparkRows(Rows):
         # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
-        self.names, self.weighted = reading.names, reading.weighted
+        self.names = reading.names
         self._n_partitions: int | None = None  # that had rows, known after the first reading
         self._seen = _Seen()
 
@@ -206,11 +182,8 @@ class SparkRows(Rows):
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
         return cls(frame, PartitionRows(columns))
 
-    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
-        """A context in which the rows are packed and kept in the executors' memory (or disks).
-
-        They are numbered where it is known how many each partition has, and then always.
-        """
+    def cached(self) -> AbstractContextManager[Rows]:
+        """A context in which the rows are packed and kept in the executors' memory (or disks)."""
         return self.cached_view((), self.names)
 
     @contextmanager
@@ -218,16 +191,12 @@ class SparkRows(Rows):
         """A context in which the rows of a view, made once, are kept by the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
         dtype = "float64" if mapped else self.reading.dtype
-        packed = PackedRows(names, dtype, self.weighted, first_keys=self._first_keys(steps))
+        packed = PackedRows(names, dtype)
         rows = _PackingRows(self, steps, packed)
         try:
             yield rows
         finally:
             rows.forget()
-
-    def _first_keys(self, steps: tuple[Step, ...]) -> tuple[int, ...]:
-        """Of the rows of a view in each partition, if it is known how many these are."""
-        return ()
 
     def keep_order(self) -> None:
         """Take rows that come in another order than before for an error from now on.
@@ -243,17 +212,6 @@ class SparkRows(Rows):
         answers = self._total((*marks, *summaries))
         self._seen.check(*answers[: len(marks)])
         return answers[len(marks) :]
-
-    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
-        """What ``work``, done by executors, makes of every block of rows; it comes here."""
-        reading = self.reading
-
-        def worked(batches: Iterator[Any], part: int) -> Iterator[Any]:
-            for batch in reading.batches(batches, reading.first_key(part)):
-                if len(batch.y):
-                    yield work(batch)
-
-        return fetched(self.frame, worked)
 
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
         reading, branch = self.reading, self._branch
@@ -315,11 +273,6 @@ class _PackingRows(SparkRows):
         self._steps, self._packed = steps, packed
         self._kept: DataFrame | None = None
 
-    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
-        if self._kept is None:
-            self.total()  # packs the rows
-        return super().each(work)
-
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
         """Sums over the rows of the view; the first call packs the rows and keeps them."""
         if self._kept is not None:
@@ -355,13 +308,13 @@ def _summarise(
     totals: list[Any] | None = None
     found: list[Any] | ValueError | None
     try:
-        for batch in reading.batches(batches, reading.first_key(part)):
+        for batch in reading.batches(batches, part << FIRST_KEY):
             for step in steps:
                 batch = step(batch)
             if not len(batch.y):
                 continue
             if packed is not None:  # what is read of packed rows counts them, so count them here
-                first = np.uint64(packed.first_key(part) + n_kept)
+                first = np.uint64((part << FIRST_KEY) + n_kept)
                 keys = np.arange(len(batch.y), dtype=np.uint64) + first
                 batch, n_kept = batch._replace(keys=keys), n_kept + len(batch.y)
             sums = [summary(batch) for summary in summaries]
@@ -399,38 +352,6 @@ def map_batches(
         return work(batch.rename_columns(names) for batch in batches)
 
     return frame.toDF(*(f"c{k}" for k in range(len(names)))).mapInArrow(renamed, schema)
-
-
-def fetched(
-    frame: DataFrame, work: Callable[[Iterator[Any], int], Iterator[Any]], *, kept: bool = True
-) -> Iterator[Any]:
-    """What executors make of the Arrow batches of each partition, in the order of partitions.
-
-    ``kept``: all executors work on it at once, and keep what they made until the driver has fetched
-    it, partition by partition; otherwise each partition is worked on when it is fetched.
-    """
-
-    def worked(batches: Iterator[Any]) -> Iterator[Any]:
-        part = partition()
-        try:
-            for found in work(batches, part):
-                yield _row(0, part, found)
-        except ValueError as error:  # the driver tells it in its one line
-            yield _row(0, part, error)
-
-    made = map_batches(frame, worked, _SCHEMA).select("summary")
-    if kept:
-        made = made.cache()
-        made.count()
-    try:
-        for row in made.toLocalIterator(prefetchPartitions=kept):
-            found = pickle.loads(bytes(row.summary))  # made here, in the user's own executors
-            if isinstance(found, ValueError):
-                raise found
-            yield found
-    finally:
-        if kept:
-            made.unpersist()
 
 
 def _packed_rows(values: Any) -> Any:
