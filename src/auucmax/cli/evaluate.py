@@ -157,8 +157,6 @@ def _check_no_after(after: list[str] | None) -> None:
 def _no_certificate(found: dict[str, Any]) -> str:
     if found["failed_check"] is not None:
         return "none, for the check of the trial fails"
-    if found["doubt"] is not None:
-        return "none, for the model may have learnt from these rows"
     if not found["rows"]["binary"]:
         return "none, for outcomes are not 0/1 and no range of them is known (--outcome-range)"
     return "none"

@@ -151,7 +151,6 @@ class MultiArm(UpliftEstimator):
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
     ) -> Self:
         """Fit each arm against the control; ``treatment`` holds the labels of all arms.
 
@@ -165,15 +164,13 @@ class MultiArm(UpliftEstimator):
         rows = self._rows(X, y, treatment, sample_weight)
         validate_data(self, X, skip_check_array=True)
         rng = np.random.default_rng(self.random_state)
-        names = None if ids is None else check_labels(ids, "ids", len(rows.y))
         new = self._new_estimator(rng)
         self.arms_ = rows.arms()
         self.estimators_: dict[Any, Any] = {}
         self._scales: dict[Any, _Scale] = {}
         for arm in self.arms_:
-            index, part = rows.against_control(arm)
-            more = {} if names is None else {"ids": names[index]}
-            model = _fitted(clone(new), part, **more)
+            _, part = rows.against_control(arm)
+            model = _fitted(clone(new), part)
             self.estimators_[arm] = model
             if self.calibrate is not None:
                 gain = _crossfitted_gain(new, part, rng)
@@ -315,9 +312,8 @@ class _Scale(NamedTuple):
         return self.effect + self.slope * (u - 0.5)
 
 
-def _fitted(model: Any, part: OneArm, **more: Any) -> Any:
-    if part.weight is not None:
-        more["sample_weight"] = part.weight
+def _fitted(model: Any, part: OneArm) -> Any:
+    more = {} if part.weight is None else {"sample_weight": part.weight}
     return fit_rows(model, part.X, part.y, treatment=part.treated.astype(np.int8), **more)
 
 

@@ -128,7 +128,7 @@ class ArmsEvidence(Shown):
           None; ``segments``: parts of the people, in words of their columns, with effects of the
           arms (:func:`auucmax.model.segments.arm_segments_of`, by labels), or None;
         * ``certificate``: of the policy at a budget that was fixed beforehand, or None;
-        * ``failed_check``, ``doubt``, ``notes``: as in :class:`auucmax.model.Evidence`.
+        * ``failed_check``, ``notes``: as in :class:`auucmax.model.Evidence`.
     """
 
     arms: dict[str, Evidence]
@@ -151,12 +151,10 @@ class ArmsEvidence(Shown):
     @classmethod
     def of(cls, arms: Mapping[str, Evidence], facts: Mapping[str, Any]) -> Self:
         """With what all arms share."""
-        shared = {
-            name: next((e[name] for e in arms.values() if e[name] is not None), None)
-            for name in ("failed_check", "doubt")
-        }
-        found = dict(plain({**facts, **shared}))
-        if shared["failed_check"] is not None:
+        checks = (own["failed_check"] for own in arms.values())
+        failed = next((check for check in checks if check is not None), None)
+        found = dict(plain({**facts, "failed_check": failed}))
+        if failed is not None:
             found |= {"certificate": None, "segments": None}
         return cls(dict(arms), found)
 
@@ -658,6 +656,5 @@ _FACTS: dict[str, Any] = {
     }]}),
     "certificate": (None, {"text": str, "gain_lower_bound": float, "budget": float, ...: ...}),
     "failed_check": _MAYBE_TEXT,
-    "doubt": _MAYBE_TEXT,
     "notes": [str],
 }  # fmt: skip

@@ -4,17 +4,13 @@ A model file is an archive of :mod:`auucmax._archive` with
 
 * the header: version of auucmax, encoder, columns, recipe, calibration, evidence, summary, and the
   numbers and texts that scoring needs of the estimator, by their places in it;
-* ``ids.npy`` and ``contents.npy``: filters of hashed ids and rows, if they are to be kept;
 * ``estimator.*.npy``: the arrays that scoring needs, named by their places in the estimator.
 
 A model of several arms has such a header for each arm, ``arms``, and the members of the first are
-named ``arm0.ids.npy`` and so on.
+named ``arm0.estimator.*.npy`` and so on.
 
 The recipe says what the estimator is; the file only fills in numbers of known types and shapes. No
 person's row is in it, and loading it runs no code.
-
-The key of the filters is no part of it: it is kept beside it, in a file that only its owner can
-read, and stays there when the model is given to others.
 """
 
 from __future__ import annotations
@@ -23,17 +19,15 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from auucmax import estimators
 from auucmax._archive import ArchiveFormat, check_same_names
-from auucmax._files import key_at, whole_file
 from auucmax._json import read
 from auucmax._version import __version__
-from auucmax.data.seen import SeenRows
+from auucmax.data.hashing import Checksum
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.scaling import Scaling
 from auucmax.estimators.targets import LEARNT
@@ -47,12 +41,11 @@ from auucmax.model.evidence import Evidence
 from auucmax.model.model import TrialModel
 from auucmax.targeting import Calibration
 
-FORMAT = ArchiveFormat("auucmax model", 8, "model file")
+FORMAT = ArchiveFormat("auucmax model", 9, "model file")
 _HEADER = {
-    "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "seen", "summary",
+    "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "checksum", "summary",
     "estimator",
 }  # fmt: skip
-_FILTERS = {"ids.npy": "ids", "contents.npy": "contents"}
 
 #: What scoring needs of each type: its fields, and what each of them must be. A tuple is the shape
 #: of an array of numbers, or of booleans if bool stands first ("d": the number of features; None:
@@ -124,10 +117,7 @@ _ARRAYS = (np.float64, np.float32, np.int64)
 
 
 def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to ``path``, whole or not at all, and its key to ``path`` + ".key".
-
-    The key is for :meth:`TrialModel.judge` only. Whoever has it as well as the model can ask
-    whether a person was in the trial: do not give it away with the model.
+    """Write a fitted model to ``path``, whole or not at all.
 
     Examples
     --------
@@ -144,8 +134,6 @@ def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> N
     True
     """
     models = list(model.models.values()) if isinstance(model, ArmsModel) else [model]
-    key = models[0].seen.key
-    place = None if key is None else key_file(path)
     written = [_written(one) for one in models]
     if isinstance(model, ArmsModel):
         header: dict[str, Any] = {
@@ -161,9 +149,6 @@ def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> N
     else:
         header, members = written[0]
     FORMAT.write(path, header, members)
-    if place is not None and key is not None:
-        with whole_file(place, private=True) as beside:
-            beside.write_text(f"{key.hex()}\n")
 
 
 def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -178,39 +163,20 @@ def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "recipe": asdict(model.recipe),
         "calibration": model.calibration.to_dict(),
         "evidence": model.evidence.to_dict(),
-        "seen": model.seen.to_dict(),
+        "checksum": asdict(model.checksum),
         "summary": model.summary,
         "estimator": {place: part for place, part in parts.items() if place not in arrays},
     }
-    filters = model.seen.arrays()
-    members = {file: filters[name] for file, name in _FILTERS.items() if name in filters}
-    return header, members | {f"{place}.npy": a for place, a in arrays.items()}
-
-
-def key_file(path: str | os.PathLike[str]) -> Path:
-    """Where the key of a model file is kept; raises a ValueError if another file is there."""
-    place = Path(f"{os.path.realpath(path)}.key")
-    if place.exists() and key_at(place) is None:
-        raise ValueError(
-            f"{place.name} should be free for the key of the model, got another file. Name another "
-            f"model file."
-        )
-    return place
+    return header, {f"{place}.npy": a for place, a in arrays.items()}
 
 
 def load_model(path: str | os.PathLike[str]) -> TrialModel | ArmsModel:
     """Read a model that :func:`save_model` wrote; nothing in the file is executed.
 
-    Its key is read, too, if it is beside it.
-
     ModelFileError, in one line, for a file that is absent, damaged, of another kind or another
     version, or made to do harm.
     """
-    model = FORMAT.read(path, _restored)
-    key = key_at(Path(f"{os.path.realpath(path)}.key"))
-    for one in model.models.values() if isinstance(model, ArmsModel) else [model]:
-        one.seen = one.seen.with_key(key)
-    return model
+    return FORMAT.read(path, _restored)
 
 
 def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel | ArmsModel:
@@ -252,7 +218,6 @@ def _two_arms(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
     columns = ColumnNames.from_dict(header["columns"])
     if not {column.name for column in encoder.columns_} <= set(columns.features):
         raise ValueError("its encoder knows other columns than the model")
-    filters = {name: members.pop(file) for file, name in _FILTERS.items() if file in members}
     arrays = {name.removesuffix(".npy"): array for name, array in members.items()}
     parts = header["estimator"] | arrays
     if len(parts) < len(header["estimator"]) + len(members):
@@ -264,7 +229,7 @@ def _two_arms(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
         columns=columns,
         calibration=Calibration.from_dict(header["calibration"]),
         evidence=Evidence.from_dict(header["evidence"]),
-        seen=SeenRows.from_dict(header["seen"], filters),
+        checksum=read(Checksum, header["checksum"], "its checksum"),
         summary=header["summary"],
     )
 
