@@ -21,7 +21,7 @@ ROWS = [line.strip("| ").split(" | ") for line in MAPPING.splitlines()]
 ROWS = [cells for cells in ROWS if len(cells) > 1 and cells[0] != "in the paper"]
 QUOTED = re.findall(r"`([^`\n]+)`", PAGE)
 TESTS = sorted({token for token in QUOTED if "::" in token})
-PACKAGES = "bounds|experiments|data|estimators|evaluation|pairs|selection|solvers"
+PACKAGES = "certificates|experiments|data|estimators|metrics|pairs|selection|solvers"
 
 
 def resolve(name):
@@ -50,7 +50,9 @@ def test_every_name_resolves():
     assert others - names - files == {"auucmax", "radius_"}
 
 
-@pytest.mark.parametrize("name", ["bounds.papers.paper_gap", "bounds.paper.gap", "bounds.paper"])
+@pytest.mark.parametrize(
+    "name", ["certificates.papers.paper_gap", "certificates.paper.gap", "certificates.paper"]
+)
 def test_a_wrong_name_does_not_resolve(name):
     with pytest.raises(AttributeError):
         resolve(name)

@@ -105,7 +105,7 @@ def test_a_long_first_line_is_bold_up_to_its_colon():
 
 def test_no_result_writes_out_all_its_fields():
     """A dataclass that forgets ``repr=False`` would write its own repr over the short one."""
-    for room in ("data", "evaluation", "bounds", "compare", "targeting", "trial_model", "trial"):
+    for room in ("data", "metrics", "certificates", "comparison", "targeting", "model", "campaign"):
         module = import_module(f"auucmax.{room}")
         for name in module.__all__:
             kind = getattr(module, name)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
-from tests.cli.commands import run
 
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
+from auucmax.encoding import TableEncoder
+from auucmax.estimators.formula import Formula, Part
+from auucmax.export import to_sql
 
 EVERYWHERE = """
     coalesce(a, b); nullif(a, b); greatest(a, b); least(a, b); abs(a); round(a, 2); ceil(a);
@@ -109,9 +112,11 @@ def test_tables_and_functions_that_compute_pass(dialect, query):
 
 @pytest.mark.parametrize("dialect", [own for own in OWN if own != "sqlite"])
 def test_our_own_queries_pass(dialect):
-    model = Path(__file__).parents[1] / "golden" / "0.2.0" / "linear.model"
-    exported = run("export", model, "--to", "sql", "--dialect", dialect, "--table", "people")
-    check_select(exported.stdout, dialect)
+    frame = pd.DataFrame({"age": [20, 30, 40] * 20, "town": ["a", "b", "it's"] * 20})
+    encoder = TableEncoder().fit(frame)
+    coef = np.arange(1.0, len(encoder.terms_) + 1)
+    score = Formula((Part(1.0, "sigmoid", 0.5, coef),))
+    check_select(to_sql(encoder, score, table="people", dialect=dialect), dialect)
 
 
 ACTING = {

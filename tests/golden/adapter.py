@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax import campaign, certificates, data, estimators, export, metrics, targeting
+from auucmax import model as models
 from auucmax.certificates.anytime import AnytimeBets
 
 METRIC_OPTIONS = {"weights": "sample_weight", "propensity": "propensity", "groups": "groups"}
@@ -385,15 +386,15 @@ def score_only(X, y, treatment, column, new_X):
 
 def fit_model(table, *, model="auto", **columns):
     """A model of a raw table: ``treatment``, ``outcome``, ``control``, ``groups``..."""
-    return _quietly(model.fit_trial_model, table, model=model, **columns)
+    return _quietly(models.fit_trial_model, table, model=model, **columns)
 
 
 def fit_arms(table, *, model="auto", **columns):
-    return _quietly(model.fit_arms_model, table, model=model, **columns)
+    return _quietly(models.fit_arms_model, table, model=model, **columns)
 
 
 def with_rivals(model, table, names):
-    evidence = _quietly(model.with_rivals, model, table, names)
+    evidence = _quietly(models.with_rivals, model, table, names)
     return [_rival(one) for one in evidence["rivals"]]
 
 
@@ -595,8 +596,8 @@ def saved_and_loaded(model):
     """The model from its own file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "golden.auucmax"
-        model.save_model(model, path)
-        return model.load_model(path)
+        models.save_model(model, path)
+        return models.load_model(path)
 
 
 # --- targeting ------------------------------------------------------------------------------------
@@ -631,7 +632,7 @@ def plan(y, score, treatment, *, at=(), budget=None, certify=False, **options):
 
 def target_list(model, table, **options):
     """The list of people, and what to expect: ``share``, ``budget``, ``cost``, ``value``..."""
-    found = _quietly(model.target, model, table, **options)
+    found = _quietly(models.target, model, table, **options)
     people, selection = found.people, found.selection
     id_name = people.columns[0]
     return {
@@ -659,8 +660,8 @@ def target_list(model, table, **options):
 def arms_list(model, table, *, share=None, budget=None, value=None, exclude=None, **limits):
     """The list of several arms; ``limits``: cost, cost_column, at_most, at_least, forbid."""
     found = _quietly(
-        model.target_arms, model, table, share=share, budget=budget, value=value,
-        exclude=exclude, limits=model.ArmLimits(**limits),
+        models.target_arms, model, table, share=share, budget=budget, value=value,
+        exclude=exclude, limits=models.ArmLimits(**limits),
     )  # fmt: skip
     people = found.people
     uplifts = [f"uplift {label}" for label in model.labels]

@@ -12,6 +12,7 @@ of ids the first 50.
 """
 
 import sys
+from enum import Enum
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -1006,6 +1007,8 @@ def summarised(value, is_ids):
 
 def rounded(value):
     """Ten digits, which is more than any tolerance asks for."""
+    if isinstance(value, Enum):
+        value = value.value
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 

@@ -356,7 +356,7 @@ def test_a_page_from_the_model_alone(n_rows, hold_out, title, part):
 
 def test_other_dictionaries_are_refused(summary):
     for other in ({}, {**summary, "version": 99}):
-        with pytest.raises(ValueError, match=r"summary should come from auucmax\.report"):
+        with pytest.raises(ValueError, match=r"summary should come from auucmax\.present"):
             render(other)
 
 

@@ -21,9 +21,9 @@ standard deviation over 2 sqrt(pi), if both are normal.
 An *interval* that is wholly above 0 is what is hoped for: its power is Phi(gain / error - z). (Of a
 top share with 0/1 outcomes limits are score limits: Phi of the lower one, at the truth, over the
 error.) The *certificate* (hedged block betting, ``auucmax.certificates``) bets on outcomes less
-their mean, and its hedge aims at the 1 - .75 delta quantile of the normal; what it loses beyond that has
-been measured, not derived: see :func:`certificate_quantile`. ``python -m experiments power``
-compares promises of both with simulated trials.
+their mean, and its hedge aims at the 1 - .75 delta quantile of the normal; what it loses beyond
+that has been measured, not derived: see :func:`certificate_quantile`. ``python -m experiments
+power`` compares promises of both with simulated trials.
 """
 
 from __future__ import annotations

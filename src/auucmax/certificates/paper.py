@@ -14,9 +14,9 @@ m_g the number of rows of the rarer class of arm g.
 made shorter, but the right-hand side does: with Lambda near 0 the complexity vanishes whatever the
 dimension. With more features than rows a vanishing w ranks *pure noise* perfectly on the training
 rows, so the formula promises an AUC near 1 where the truth is 1/2
-(``tests/certificates/test_paper.py`` does it). The gap lies in applying a complexity of the scores to the 0/1 loss, which no
-contraction allows; factors of 2 (symmetrisation, ||x - x'|| <= 2 R) and the two confidence levels
-of Proposition 2 are missing as well, and R is taken from the sample.
+(``tests/certificates/test_paper.py`` does it). The gap lies in applying a complexity of the scores
+to the 0/1 loss, which no contraction allows; factors of 2 (symmetrisation, ||x - x'|| <= 2 R) and
+the two confidence levels of Proposition 2 are missing as well, and R is taken from the sample.
 
 Which count for the controls? The theorem prints n_-^C. After the control labels are flipped, the
 rarer class of the control sample is that of the *original responders* (when they are the minority)
