@@ -100,8 +100,9 @@ def _is_state(target: Path) -> bool:
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """A path to write to; it takes the place of ``path`` if no error comes.
 
-    While it is written, and later if it is ``private``, only this user can read it. States of
-    monitors are, and nothing else replaces them. A link stays a link: what it points to is replaced.
+    While it is written, and later if it is ``private``, only this user can read it: so are
+    states of monitors, which nothing else replaces. A link stays a link: what it points to is
+    replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,6 @@ from tests.batches_in_memory import ListedRows
 
 from auucmax import (
     AUUCMax,
-    Trial,
     TrialKFold,
     TwoModels,
     auuc_inference,
@@ -23,7 +22,6 @@ from auucmax import (
     make_trial,
 )
 from auucmax.certificates import ALL_BOUNDS, certify_difference, certify_thresholds
-from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.metrics import BinnedLevels, score_edges
 from auucmax.model import fit_trial_model, load_model, save_model
 from auucmax.rows import part_of

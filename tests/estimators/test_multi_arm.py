@@ -215,15 +215,6 @@ def test_one_arm_is_the_estimator(rows):
     )
 
 
-def test_ids_reach_the_models(rows):
-    X, y, label, _ = rows
-    model = MultiArm(TwoModels(), calibrate=None, control="none")
-    model.fit(X, y, treatment=label, ids=np.arange(len(y)))
-    for arm in ARMS:
-        n_rows = int(np.sum((label == arm) | (label == "none")))
-        assert len(model.estimators_[arm].training_record_.ids) == n_rows
-
-
 @pytest.mark.gate
 def test_hillstrom_with_both_mails():
     train, test = load_hillstrom(arm="all").split(test_size=0.5, random_state=0)
@@ -320,15 +311,14 @@ def test_a_seed_makes_all_of_it_deterministic():
 @pytest.mark.gate
 def test_pipelines():
     X, y, label, _ = three_arms(0, n=1500)
-    ids, weight = np.arange(len(y)), np.linspace(1, 2, len(y))
+    weight = np.linspace(1, 2, len(y))
     pipeline = make_pipeline(RobustScaler(), TwoModels(control="none"))
     model = MultiArm(pipeline, control="none", random_state=0)
-    model.fit(X, y, treatment=label, sample_weight=weight, ids=ids)
+    model.fit(X, y, treatment=label, sample_weight=weight)
     plain = MultiArm(TwoModels(), control="none", random_state=0)
     plain.fit(X, y, treatment=label, sample_weight=weight)
     assert model.predict(X) == pytest.approx(plain.predict(X), abs=0.02)
     assert model.n_parameters_ == plain.n_parameters_ == 2 * 2 * 4
-    assert model.estimators_["a"][-1].training_record_.ids is not None
     assert pipeline[-1].control == "none"  # the user's own is left alone
 
 

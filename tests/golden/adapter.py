@@ -404,11 +404,7 @@ def judge(model, table):
 
 
 def _quietly(function, *given, **named):
-    """Without warnings, which are sentences; and with a fixed key in the place of a secret one.
-
-    By the secret key of a fit a model recognises its rows, and takes some new ones for them: which
-    ones would else differ from run to run.
-    """
+    """Without warnings, which are sentences."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*given, **named)
