@@ -647,7 +647,7 @@ def test_a_new_model_that_has_learnt_from_the_rows_is_refused(tmp_path, table, m
     monitor_trial(rows, path, model=model, date="sent", as_of="2026-02-01")
     state = path.read_bytes()
     with pytest.raises(ValueError, match="new to the model"):
-        monitor_trial(rows, path, model=model, new_model=fitted(table), as_of=END)
+        monitor_trial(rows, path, model=model, new_model=fitted(rows), as_of=END)
     other = fitted(table[:5000], lower_is_better=True)
     with pytest.raises(ValueError, match="of the same lower_is_better, False, got True"):
         monitor_trial(rows, path, model=model, new_model=other, as_of=END)

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.model.trial_table import NAMES, named_model, trial_table
 

@@ -136,11 +136,6 @@ def read_arrivals(
 
     The latter in the order of arrival, with scores. The rows of the fit of the model are refused.
     """
-    if model is not None and model.is_own(table):
-        raise ValueError(
-            "the rows should be new to the model, got those that it was fitted on. Monitor a model "
-            "that was fitted on other rows."
-        )
     entered = -(2**62) if last_day is None else last_day
     parts, first = [], 0
     for frame in _frames(table, settings, model):
@@ -153,6 +148,11 @@ def read_arrivals(
             new = new._replace(scores=_scores(own, settings, model), values=_values(own, model))
         parts.append((rows.take(~fresh), new))
     old, new = (_joined(own) for own in zip(*parts, strict=True))
+    if model is not None and len(new.day) and model.is_own(table):
+        raise ValueError(
+            "the rows should be new to the model, got those that it was fitted on. Monitor a model "
+            "that was fitted on other rows."
+        )
     return old, new.take(np.lexsort((*new.turn, new.day)))
 
 

@@ -67,14 +67,6 @@ class JudgedArms(NamedTuple):
     fold: NDArray[Any] | None = None
     chance: Floats | None = None
 
-    def take(self, some: Bools) -> JudgedArms:
-        """Some of the rows; groups numbered anew."""
-        groups = None
-        if self.groups is not None:
-            groups = np.unique(self.groups[some], return_inverse=True)[1]
-        fold, chance = (None if own is None else own[some] for own in (self.fold, self.chance))
-        return JudgedArms(self.y[some], self.arm[some], self.uplift[some], groups, fold, chance)
-
     def expected_outcomes(self) -> Floats | None:
         """(n, K + 1) outcomes with the control and each arm to expect of each row, by other rows.
 
