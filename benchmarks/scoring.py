@@ -104,9 +104,9 @@ def encoding(rows: int) -> Callable[[], Any]:
 
 def tree_scores(rows: int) -> Callable[[], Any]:
     model, people = _by_one_thread(rows)
-    features, (_, boosted) = model.encoder.transform(people), model.estimator.estimators_
-    forests = [trees for own in boosted.members_ for trees in (own.base_trees, own.effect_trees)]
-    return lambda: [trees.predict(features) for trees in forests if trees is not None]
+    features = model.encoder.transform(people)
+    forests = [trees for member in model.formula.members for trees in member.trees]
+    return lambda: [trees.predict(features) for trees in forests]
 
 
 def _by_one_thread(rows: int) -> tuple[Any, Any]:

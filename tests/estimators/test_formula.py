@@ -34,7 +34,8 @@ from auucmax.estimators import (
     UpliftLambdaMART,
 )
 from auucmax.estimators.base import fit_rows
-from auucmax.estimators.formula import Formula, FormulaError, Part, formula_of
+from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.formula_rules import formula_of
 
 SCALERS = {
     "standard": StandardScaler(),

@@ -17,7 +17,7 @@ from auucmax.estimators import (
     ensemble,
     targets,
 )
-from auucmax.estimators.formula import formula_of
+from auucmax.estimators.formula_rules import formula_of
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN, arm_amounts, target_of
 from auucmax.rows import ArrayRows
 

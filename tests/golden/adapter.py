@@ -725,7 +725,7 @@ def _executed(query, table):
 def sql_scores(model, table, key):
     """Scores and uplifts by the exported query, in the order of the column ``key``."""
     query = export.to_sql(
-        model.encoder, model.estimator, table="people", keep=[key], calibration=model.calibration
+        model.encoder, model.formula, table="people", keep=[key], calibration=model.calibration
     )
     found = _executed(query, table).sort_values(key)
     return {"score": found["score"].to_numpy(), "uplift": plain(found["uplift"])}
@@ -734,7 +734,7 @@ def sql_scores(model, table, key):
 def sql_arms(model, table, key, costs, value):
     parts = zip(model.models.items(), model.slopes(), costs, strict=True)
     arms = [
-        export.ArmScore(label, own.encoder, own.estimator, own.calibration, *slope, cost)
+        export.ArmScore(label, own.encoder, own.formula, own.calibration, *slope, cost)
         for (label, own), slope, cost in parts
     ]
     query = export.arms_to_sql(arms, control=model.control, table="people", keep=[key], value=value)

@@ -236,7 +236,7 @@ def test_rivals_of_a_hold_out_are_paired_on_its_rows(table):
 @pytest.mark.gate
 def test_outcomes_that_are_not_binary(table):
     frame = table.rename(columns={"visit": "bought", "spent": "visit"})
-    model = fit(frame, model="mom", after=["bought"])
+    model = fit(frame, model="auucmax", after=["bought"])
     assert model.evidence["rows"]["binary"] is False
     assert model.evidence["certificate"] is None
     assert any("outcomes are not 0/1" in note for note in model.evidence["notes"])
@@ -308,7 +308,7 @@ def test_costs_are_learnt_as_money(money):
     """If lower is better, most cost nothing still, and what is avoided is told."""
     model = fit(money, model="shrunk", lower_is_better=True, outcome_range=(0, 100))
     assert model.evidence["rows"]["outcome"] == "money with zeros"
-    assert model.estimator.learnt_ == "whether"
+    assert "learnt is whether" in model.summary["learnt"]
     assert model.evidence["effect"]["estimate"] < 0
     text = model.evidence["certificate"]["text"]
     assert "outcomes lie in [-100, 0]" in text
@@ -341,7 +341,7 @@ def test_counts_and_numbers_are_fitted(money):
     profit["visit"] += rng.normal(size=len(profit))
     model = fit(profit, model="shrunk")
     assert model.evidence["rows"]["outcome"] == "any number"
-    assert model.estimator.learnt_ == "number"
+    assert "learnt as a number" in model.summary["learnt"]
     assert model.evidence["auuc"]["gain_lower"] > 0
 
 

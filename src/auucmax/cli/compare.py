@@ -78,13 +78,13 @@ def compare(
     """
     from auucmax._validation import check_choice
     from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
-    from auucmax.model import MODELS
+    from auucmax.model.by_name import COMPARABLE
 
     names = list(dict.fromkeys(names_in(models) or ()))
     if models is not None and not names:
         raise ValueError("--models should name at least one model, got none. Try tm,cvt.")
     for name in names:
-        check_choice(name, "--models", MODELS)
+        check_choice(name, "--models", COMPARABLE)
     columns: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
         "id": id, "groups": groups, "propensity": propensity,
@@ -234,12 +234,12 @@ def _pipeline(name: str, seed: int, columns: ColumnNames) -> Any:
     from sklearn.pipeline import make_pipeline
 
     from auucmax.encoding import TableEncoder
-    from auucmax.model import MODELS
+    from auucmax.model.by_name import COMPARABLE
 
     encoder = TableEncoder(
         new_levels="other", categorical=columns.categorical, numeric=columns.numeric
     )
-    return make_pipeline(encoder, MODELS[name](seed))
+    return make_pipeline(encoder, COMPARABLE[name](seed))
 
 
 def _against(

@@ -231,7 +231,7 @@ def _content(
         how["decimal"] = fitted.decimal
     if isinstance(fitted, TrialModel):
         write = getattr(export, f"to_{to}")
-        found = write(fitted.encoder, fitted.estimator, calibration=fitted.calibration, **how)
+        found = write(fitted.encoder, fitted.formula, calibration=fitted.calibration, **how)
     else:
         write = getattr(export, f"arms_to_{to}")
         arms = _arm_scores(fitted, worth)
@@ -264,7 +264,7 @@ def _query(
     from auucmax.model import TrialModel
 
     if isinstance(fitted, TrialModel):
-        write = partial(to_sql, fitted.encoder, fitted.estimator, calibration=fitted.calibration)
+        write = partial(to_sql, fitted.encoder, fitted.formula, calibration=fitted.calibration)
     else:
         arms = _arm_scores(fitted, worth)
         write = partial(arms_to_sql, arms, control=fitted.control, value=worth.value)
@@ -311,7 +311,7 @@ def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
     from auucmax.export import ArmScore
 
     return [
-        ArmScore(label, one.encoder, one.estimator, one.calibration, *slope, cost)
+        ArmScore(label, one.encoder, one.formula, one.calibration, *slope, cost)
         for (label, one), slope, cost in zip(
             fitted.models.items(), fitted.slopes(), worth.costs, strict=True
         )
@@ -368,7 +368,7 @@ def _needs(fitted: TrialModel | ArmsModel) -> dict[str, Any]:
     from auucmax.model import TrialModel
 
     models = [fitted] if isinstance(fitted, TrialModel) else list(fitted.models.values())
-    sizes = [getattr(one.estimator, "n_parameters_", None) for one in models]
+    sizes = [one.summary.get("n_parameters") for one in models]
     return {
         "model": fitted.model_name,
         "n_parameters": None if None in sizes else sum(size or 0 for size in sizes),

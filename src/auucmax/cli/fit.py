@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
-                      "together), shrunk, boosted, auucmax, tm, cvt, ddr, sdr, svm-dp, mml, mom, "
-                      "pcg, ndcg, tarnet, cfrnet, ganite or response.")
+                      "together), shrunk, boosted, auucmax, tm, cvt or response.")
 ]  # fmt: skip
 GoneShare = Annotated[str | None, typer.Option("--test-share", hidden=True)]
 GoneCalibration = Annotated[str | None, typer.Option("--calibration-share", hidden=True)]

@@ -18,7 +18,7 @@ import numpy as np
 from auucmax.encoding.columns import CYCLES, SHIFTS, Column, Term
 from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import other_spellings
-from auucmax.estimators.formula import LINKS, Formula, Part, RankMean, formula_of
+from auucmax.estimators.formula import LINKS, Formula, Part, RankMean
 from auucmax.estimators.trees import TreeScores
 
 T = TypeVar("T")
@@ -326,7 +326,11 @@ def _feature(encoder: TableEncoder, number: int) -> Effect | Wave:
 
 def checked_formula(encoder: TableEncoder, scorer: Any) -> Formula | RankMean:
     """The formula, or that of an estimator, with a finite coefficient for each feature."""
-    formula = scorer if isinstance(scorer, Formula | RankMean) else formula_of(scorer)
+    formula = scorer
+    if not isinstance(scorer, Formula | RankMean):
+        from auucmax.estimators.formula_rules import formula_of
+
+        formula = formula_of(scorer)
     if isinstance(formula, Formula):
         _check_formula(encoder, formula)
         return formula

@@ -231,7 +231,7 @@ class AllRows(NamedTuple):
     def scores(self, model: TrialModel) -> Floats:
         """(n,) scores by the model of an arm."""
         # A copy: it takes levels that only rows of other arms have.
-        fitted = Fitted(copy.copy(model.encoder), {model.model_name: model.estimator})
+        fitted = Fitted(copy.copy(model.encoder), {model.model_name: model.formula})
         return np.concatenate([one.scores(fitted, every_row)[0] for one in self.tables])
 
     @property

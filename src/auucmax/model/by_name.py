@@ -16,7 +16,7 @@ from auucmax.model.crossfit import (
     TableRows,
 )
 
-#: Estimators by the name that users give, with their defaults; each takes a seed.
+#: Models that can be fitted, saved and exported, by name, with their defaults; each takes a seed.
 MODELS: dict[str, Callable[[int], Any]] = {
     "auto": lambda seed: estimators.UpliftEnsemble(random_state=seed),
     "shrunk": lambda seed: estimators.ShrunkInteractions(random_state=seed),
@@ -24,6 +24,10 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "auucmax": lambda seed: estimators.AUUCMax(random_state=seed),
     "tm": lambda seed: estimators.TwoModels(),
     "cvt": lambda seed: estimators.ClassTransformation(),
+    "response": lambda seed: estimators.ResponseModel(),
+}
+#: Baselines of the paper, to compare models with.
+BASELINES: dict[str, Callable[[int], Any]] = {
     "ddr": lambda seed: estimators.DependentDataRepresentation(),
     "sdr": lambda seed: estimators.SharedDataRepresentation(),
     "svm-dp": lambda seed: estimators.SVMDifferentialPrediction(),
@@ -34,8 +38,8 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "tarnet": lambda seed: estimators.TARNet(random_state=seed),
     "cfrnet": lambda seed: estimators.CFRNet(random_state=seed),
     "ganite": lambda seed: estimators.GANITE(random_state=seed),
-    "response": lambda seed: estimators.ResponseModel(),
 }
+COMPARABLE = MODELS | BASELINES
 #: Those that learn from rows that are read batch by batch.
 IN_PIECES = ("auto", "shrunk", "boosted", "auucmax", "tm", "response")
 #: What a model is compared with when it is fitted: the one that a user would ask for first, and for
@@ -55,7 +59,7 @@ def check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> No
 
 def able_models(kind: str) -> set[str]:
     """Names of the models that can learn from outcomes of a kind: all from 0/1."""
-    return {name for name, make in MODELS.items() if kind == BINARY or not make(0).needs_binary}
+    return {name for name, make in COMPARABLE.items() if kind == BINARY or not make(0).needs_binary}
 
 
 def able_with(rows: TableRows) -> set[str]:
@@ -67,7 +71,7 @@ def able_with(rows: TableRows) -> set[str]:
 def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
     """What a model, which should be able to learn from the rows, is compared with."""
     able = able_with(rows)
-    check_able(model, rows, able, "model")
+    check_able(model, rows, able & set(MODELS), "model")
     return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
 
 
@@ -89,7 +93,7 @@ def makers(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]
 
 def make_model(name: str, recipe: Recipe) -> Any:
     """A new estimator of this name, with the seed of a recipe."""
-    model = MODELS[name](recipe.seed)
+    model = COMPARABLE[name](recipe.seed)
     if recipe.max_rows and "max_rows" in model.get_params(deep=False):
         model.set_params(max_rows=recipe.max_rows)
     return model

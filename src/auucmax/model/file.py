@@ -2,118 +2,42 @@
 
 A model file is an archive of :mod:`auucmax._archive` with
 
-* the header: version of auucmax, encoder, columns, recipe, calibration, evidence, summary, and the
-  numbers and texts that scoring needs of the estimator, by their places in it;
-* ``estimator.*.npy``: the arrays that scoring needs, named by their places in the estimator.
+* the header: version of auucmax, encoder, columns, recipe, calibration, evidence, checksum of the
+  rows, summary;
+* ``score.*.npy``: the arrays of the formula of the score (:mod:`auucmax.estimators.formula`).
 
 A model of several arms has such a header for each arm, ``arms``, and the members of the first are
-named ``arm0.estimator.*.npy`` and so on.
+named ``arm0.score.*.npy`` and so on.
 
-The recipe says what the estimator is; the file only fills in numbers of known types and shapes. No
-person's row is in it, and loading it runs no code.
+No person's row is in it, and loading it runs no code.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
-from auucmax import estimators
 from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._json import read
 from auucmax._version import __version__
 from auucmax.data.hashing import Checksum
 from auucmax.encoding import TableEncoder
-from auucmax.estimators.scaling import Scaling
-from auucmax.estimators.targets import LEARNT
-from auucmax.estimators.trees import TreeScores, trees_of
+from auucmax.estimators.formula import from_arrays, to_arrays
 from auucmax.model.arm_evidence import ArmsEvidence
 from auucmax.model.arms import ArmsModel
-from auucmax.model.by_name import MODELS, make_model
+from auucmax.model.by_name import MODELS
 from auucmax.model.columns import ColumnNames
 from auucmax.model.crossfit import Recipe
 from auucmax.model.evidence import Evidence
 from auucmax.model.model import TrialModel
 from auucmax.targeting import Calibration
 
-FORMAT = ArchiveFormat("auucmax model", 9, "model file")
+FORMAT = ArchiveFormat("auucmax model", 10, "model file")
 _HEADER = {
     "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "checksum", "summary",
-    "estimator",
 }  # fmt: skip
-
-#: What scoring needs of each type: its fields, and what each of them must be. A tuple is the shape
-#: of an array of numbers, or of booleans if bool stands first ("d": the number of features; None:
-#: any), "a or b" an object of one of these types,
-#: a list of one entry any number of these, but for none.
-_WIDE, _ANY = ("d",), (None,)
-_OF_ALL: dict[str, Any] = {"n_parameters_": int}
-_LINEAR = _OF_ALL | {"coef_": _WIDE, "intercept_": float, "scaling_": "Scaling"}
-_PREDICTOR = "LogisticRegression or LinearRegression"
-_ONE_MODEL = _OF_ALL | {"_own_model": bool, "model_": _PREDICTOR}
-_TWO_MODELS = _OF_ALL | {
-    "_own_model": bool, "treated_model_": _PREDICTOR, "control_model_": _PREDICTOR,
-}  # fmt: skip
-_TREES = "TreeScores or NoneType"
-_TARGET: dict[str, Any] = {"learnt_": str, "amounts_": (2,)}
-_NETWORK = _OF_ALL | {"network_": "Network"}
-_FIELDS: dict[str, dict[str, Any]] = {
-    "AUUCMax": _LINEAR,
-    "SVMDifferentialPrediction": _LINEAR,
-    "MinimaxLinear": _LINEAR,
-    "TwoModels": _TWO_MODELS,
-    "ClassTransformation": _ONE_MODEL,
-    "TransformedOutcome": _ONE_MODEL,
-    "ResponseModel": _ONE_MODEL,
-    "DependentDataRepresentation": _TWO_MODELS | {"order_": str},
-    "SharedDataRepresentation": _ONE_MODEL | {"arm_scale_": float, "treatment_column_": bool},
-    "UpliftLambdaMART": _OF_ALL | {"booster_": "TreeScores"},
-    "ShrunkInteractions": _OF_ALL | _TARGET | {
-        "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY, "fill_": _WIDE,
-        "treated_intercept_": _ANY, "treated_coef_": (None, None),
-        "control_intercept_": _ANY, "control_coef_": (None, None),
-    },
-    "BoostedEffect": _OF_ALL | _TARGET | {
-        "members_": ["Member"], "share_": float, "fill_": _WIDE,
-    },
-    "Member": {
-        "weight": float, "base_intercept": float, "base_coef": _WIDE,
-        "effect_intercept": float, "effect_coef": _WIDE,
-        "base_trees": _TREES, "effect_trees": _TREES,
-    },
-    "UpliftEnsemble": _OF_ALL | {
-        "estimators_": ["ShrunkInteractions or BoostedEffect"], "knots_": [(2, None)],
-    },
-    "TARNet": _NETWORK,
-    "CFRNet": _NETWORK,
-    "GANITE": _NETWORK,
-    "Scaling": {"kind": str, "factor": _WIDE, "shift": _WIDE},
-    "Network": {"weights": dict, "scales": "Scales", "normalise": bool},
-    "Scales": {
-        "shift": _WIDE, "factor": _WIDE, "binary": bool, "y_mean": float, "y_scale": float,
-    },
-    "LogisticRegression": {"coef_": (1, None), "intercept_": (1,)},
-    "LinearRegression": {"coef_": _ANY, "intercept_": float},
-    "TreeScores": {
-        **dict.fromkeys(("feature", "threshold", "left", "right"), _ANY),
-        **dict.fromkeys(("value", "roots"), _ANY),
-        "missing_left": (bool, None),
-        "depth": int,
-    },
-    "NoneType": {},
-}  # fmt: skip
-_ARMS = ("treated", "control")
-_SHRUNK = (
-    "weights_",
-    "hinge_knots_",
-    *(f"{arm}_{part}_" for arm in _ARMS for part in ("coef", "intercept")),
-)
-_ARRAYS = (np.float64, np.float32, np.int64)
 
 
 def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> None:
@@ -153,9 +77,6 @@ def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> N
 
 def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and members of a model of two arms."""
-    _check_recipe(model)
-    parts = dict(_parts("estimator", model.estimator))
-    arrays = {place: part for place, part in parts.items() if isinstance(part, np.ndarray)}
     header = {
         "auucmax": __version__,
         "encoder": model.encoder.to_dict(),
@@ -165,9 +86,8 @@ def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "evidence": model.evidence.to_dict(),
         "checksum": asdict(model.checksum),
         "summary": model.summary,
-        "estimator": {place: part for place, part in parts.items() if place not in arrays},
     }
-    return header, {f"{place}.npy": a for place, a in arrays.items()}
+    return header, {f"score.{k}.npy": a for k, a in to_arrays(model.formula).items()}
 
 
 def load_model(path: str | os.PathLike[str]) -> TrialModel | ArmsModel:
@@ -218,13 +138,12 @@ def _two_arms(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
     columns = ColumnNames.from_dict(header["columns"])
     if not {column.name for column in encoder.columns_} <= set(columns.features):
         raise ValueError("its encoder knows other columns than the model")
-    arrays = {name.removesuffix(".npy"): array for name, array in members.items()}
-    parts = header["estimator"] | arrays
-    if len(parts) < len(header["estimator"]) + len(members):
-        raise ValueError("its estimator has two values in one place")
+    arrays = {
+        name.removeprefix("score.").removesuffix(".npy"): array for name, array in members.items()
+    }
     return TrialModel(
         encoder=encoder,
-        estimator=_estimator(parts, recipe, len(encoder.terms_)),
+        formula=from_arrays(arrays, len(encoder.terms_)),
         recipe=recipe,
         columns=columns,
         calibration=Calibration.from_dict(header["calibration"]),
@@ -251,169 +170,3 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
     if not right:
         raise ValueError("it has an unknown kind of model, or folds that no fit makes")
     return recipe
-
-
-def _check_recipe(model: TrialModel) -> None:
-    """Raise a ValueError if the recipe makes another estimator: files hold no parameters."""
-    expected = make_model(model.recipe.model, model.recipe)
-    own = (type(model.estimator), model.estimator.get_params(deep=False))
-    if own != (type(expected), expected.get_params(deep=False)):
-        raise ValueError(
-            f"the estimator of a model to be saved should be {expected}, as its recipe says, got "
-            f"{model.estimator}. Save what fit_trial_model returned, unchanged."
-        )
-
-
-def _parts(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Numbers, texts and arrays that scoring needs of an object, each with its place in it."""
-    if hasattr(value, "dump_model"):  # a model that was loaded has its trees already
-        value = trees_of(value)
-    kind = type(value).__name__
-    if kind in _FIELDS:
-        yield f"{place}.type", kind
-    fields = {name: getattr(value, name) for name in _FIELDS.get(kind, ())}
-    if isinstance(value, dict | list):
-        fields = value if isinstance(value, dict) else {str(k): v for k, v in enumerate(value)}
-    for name, part in fields.items():
-        yield from _parts(f"{place}.{name}", part)
-    if kind not in (*_FIELDS, "dict", "list"):
-        yield place, value.item() if isinstance(value, np.generic) else value
-
-
-def _estimator(parts: dict[str, Any], recipe: Recipe, n_terms: int) -> Any:
-    estimator = make_model(recipe.model, recipe)
-    kind, values = _fields(parts, "estimator", type(estimator).__name__, n_terms)
-    if parts:
-        raise ValueError(f"its estimator should not have {', '.join(sorted(parts))[:100]}")
-    if kind == "UpliftEnsemble":
-        _set_parameters(values["estimators_"], estimator.new_members())
-    vars(estimator).update(values, n_features_in_=n_terms)
-    if (network := values.get("network_")) is not None:
-        shapes = {name: weight.shape for name, weight in network.weights.items()}
-        if shapes != estimator._shapes(n_terms):
-            raise ValueError("its network has layers of other widths")
-    _check_scores(estimator, n_terms)
-    return estimator
-
-
-def _set_parameters(members: list[Any], templates: list[Any]) -> None:
-    """Members of an ensemble have the parameters that its own makes them have."""
-    if [type(member) for member in members] != [type(template) for template in templates]:
-        raise ValueError("its estimator has other members than its recipe makes")
-    for member, template in zip(members, templates, strict=True):
-        member.set_params(**template.get_params(deep=False))
-
-
-def _fields(
-    parts: dict[str, Any], place: str, kinds: str, n_terms: int
-) -> tuple[str, dict[str, Any]]:
-    """Type and fields of the object at a place, which are taken out of ``parts``."""
-    kind = parts.pop(f"{place}.type", None)
-    if kind not in kinds.split(" or "):
-        raise ValueError(f"its {place} should be {kinds}, got {str(kind)[:50]}")
-    fields = {
-        name: _value(parts, f"{place}.{name}", wanted, n_terms)
-        for name, wanted in _FIELDS[kind].items()
-    }
-    _check_fields(kind, fields, n_terms)
-    return kind, fields
-
-
-def _value(parts: dict[str, Any], place: str, wanted: Any, n_terms: int) -> Any:
-    """Take what is at a place out of ``parts``, or raise a ValueError if it is not as wanted."""
-    if isinstance(wanted, str):
-        return _object(*_fields(parts, place, wanted, n_terms), n_terms)
-    if isinstance(wanted, list):
-        found: list[Any] = []
-        while not found or any(f"{place}.{len(found)}{end}" in parts for end in ("", ".type")):
-            found.append(_value(parts, f"{place}.{len(found)}", wanted[0], n_terms))
-        return found
-    if wanted is dict:
-        places = [other for other in parts if other.startswith(f"{place}.")]
-        return {other[len(place) + 1 :]: parts.pop(other) for other in places}
-    value = parts.pop(place)
-    if not _fits(value, wanted, n_terms):
-        raise ValueError(f"its {place} should be {wanted}, got another type or shape")
-    return value
-
-
-def _check_fields(kind: str, fields: dict[str, Any], n_terms: int) -> None:
-    """Raise a ValueError for arrays that fit one by one, but not together."""
-    if kind == "ShrunkInteractions":
-        columns, knots = fields["hinge_columns_"], fields["hinge_knots_"]
-        k, p = len(fields["weights_"]), n_terms + len(knots)
-        right = (
-            columns.dtype == np.int64
-            and columns.shape == knots.shape
-            and all(fields[name].dtype == np.float64 for name in fields if name in _SHRUNK)
-            and all(fields[f"{arm}_coef_"].shape == (k, p) for arm in _ARMS)
-            and all(fields[f"{arm}_intercept_"].shape == (k,) for arm in _ARMS)
-            and bool(((columns >= 0) & (columns < n_terms)).all())
-        )
-    elif kind == "BoostedEffect":
-        right = 0 < fields["share_"] < 1
-    elif kind == "UpliftEnsemble":
-        right = len(fields["knots_"]) == len(fields["estimators_"]) and all(
-            knots.dtype == np.float64
-            and knots.size > 0
-            and bool((np.diff(knots[0]) > 0).all() and (np.diff(knots[1], prepend=0) >= 0).all())
-            and knots[1, -1] <= 1
-            for knots in fields["knots_"]
-        )
-    else:
-        right = True
-    if not right or fields.get("learnt_", LEARNT[0]) not in LEARNT:
-        raise ValueError(f"its {kind} has arrays that do not fit together")
-
-
-def _fits(value: Any, wanted: Any, n_terms: int) -> bool:
-    if not isinstance(wanted, tuple):
-        return type(value) is wanted
-    kinds = (np.bool_,) if wanted[0] is bool else _ARRAYS
-    if not isinstance(value, np.ndarray) or value.dtype not in kinds:
-        return False
-    sizes = [n_terms if size == "d" else size for size in wanted if size is not bool]
-    return value.ndim == len(sizes) and all(
-        size in (None, found) for size, found in zip(sizes, value.shape, strict=True)
-    )
-
-
-def _object(kind: str, fields: dict[str, Any], n_terms: int) -> Any:
-    """An object that is part of an estimator."""
-    if kind == "NoneType":
-        return None
-    if kind == "TreeScores":
-        trees = TreeScores(**fields)
-        trees.check(n_terms)
-        return trees
-    if kind in ("ShrunkInteractions", "BoostedEffect"):
-        member = getattr(estimators, kind)()
-        vars(member).update(fields, n_features_in_=n_terms)
-        return member
-    if kind == "Member":
-        from auucmax.estimators.boosted import Member
-
-        return Member(**fields)
-    if kind == "Scaling":
-        return Scaling(**fields)
-    if kind in ("Network", "Scales"):
-        from auucmax.estimators.networks import network
-
-        return getattr(network, kind)(**fields)
-    from auucmax.estimators.meta import default_model
-
-    model = default_model(np.arange(2.0 if kind == "LogisticRegression" else 3.0))
-    vars(model).update(fields, n_features_in_=fields["coef_"].shape[-1])
-    if kind == "LogisticRegression":
-        model.classes_ = np.arange(2)
-    return model
-
-
-def _check_scores(estimator: Any, n_terms: int) -> None:
-    """Raise a ValueError unless rows get finite scores, whatever the attributes hold."""
-    rows = np.zeros((2, n_terms))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scores = np.asarray(estimator.predict(rows), dtype=np.float64)
-    if scores.shape != (2,) or not np.isfinite(scores).all():
-        raise ValueError("its estimator gives no finite scores")

@@ -34,7 +34,11 @@ from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
 from auucmax.data.pieces import PiecedTable, signs_of, table_of
+from auucmax.encoding import TableEncoder
+from auucmax.estimators.formula import Formula, RankMean
+from auucmax.estimators.formula_rules import formula_of
 from auucmax.model.by_name import (
+    COMPARABLE,
     MODELS,
     able_with,
     check_able,
@@ -91,7 +95,7 @@ def with_rivals(model: TrialModel, table: Any, names: Sequence[str]) -> Evidence
     ['cvt', 'mom']
     """
     for name in names:
-        check_choice(name, "a rival", MODELS)
+        check_choice(name, "a rival", COMPARABLE)
         check_memory(table, name, "a rival")
     rows, recipe = model.own_rows(table), model.recipe
     able = able_with(rows)
@@ -188,8 +192,7 @@ def fit_trial_model(
     despite_check : fit even if the check fails. There is no certificate then, and the model, its
         lists and its report say first that the check failed.
     model : "auto" (the mean of the ranks of "shrunk" and "boosted"), or another
-        of :data:`MODELS`: "shrunk", "boosted", "auucmax", "tm", "cvt", "ddr", "sdr", "svm-dp",
-        "mml", "mom", "pcg", "ndcg", "tarnet", "cfrnet", "ganite", "response".
+        of :data:`MODELS`: "shrunk", "boosted", "auucmax", "tm", "cvt", "response".
     hold_out : a share of rows, .3 say, that the model does not learn from: it is judged, calibrated
         and certified on them, itself and no other. 0: cross-fitting.
     n_candidates : how many models were tried on these rows, of which this one is kept: the
@@ -296,10 +299,10 @@ def fit_checked(
         found, apart = _hold_out(rows, recipe, rivals, check, work), None
     else:
         found, apart = _cross_fitted(rows, recipe, rivals, check, work, also)
-    encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
+    encoder, formula = found.model.encoder, found.formula
     summary = plain(_summary(rows, recipe, found) | {"warnings": [], "within": within})
     known = found.calibration, found.evidence, found.passed.checksum
-    return TrialModel(encoder, estimator, recipe, rows.columns, *known, summary), apart
+    return TrialModel(encoder, formula, recipe, rows.columns, *known, summary), apart
 
 
 def check_options(
@@ -346,6 +349,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
         "model": recipe.model,
         "about": (type(estimator).__doc__ or "").partition("\n")[0],
         "tree_rows": tree_rows(estimator),
+        "n_parameters": getattr(estimator, "n_parameters_", None),
         "learnt": learnt_of_outcome(estimator, rows),
         "table": {
             "given": rows.n_given,
@@ -373,9 +377,10 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
 
 
 class _Found(NamedTuple):
-    """The model that is kept, and what is known of it."""
+    """The model that is kept, the formula of its score, and what is known of it."""
 
     model: Fitted
+    formula: Formula | RankMean
     passed: Scored
     calibration: Calibration
     evidence: Evidence
@@ -393,7 +398,7 @@ def _cross_fitted(
     bounded = rows.columns.bounded(rows.y)
     makes = makers([recipe.model, *rivals], recipe)
     apart = cross_fit(rows, makes, recipe, with_chunks=bounded is not None, work=work, also=also)
-    fitted, passed, _ = _kept(rows, recipe, (), every_row, work)
+    fitted, formula, passed, _ = _kept(rows, recipe, (), every_row, work)
     ranks = dict(apart.ranks)
     judged = rows.judged(ranks.pop(recipe.model))
     # Knots that are nobody's own score.
@@ -418,7 +423,7 @@ def _cross_fitted(
         cross_fitted=True,
         predicted=_cross_calibrated(judged, apart.fold),
         caveat=_of_predicted(calibration),
-        drivers=_drivers(rows, fitted, passed),
+        drivers=_drivers(rows, fitted.encoder, formula, passed),
         certificate=certificate,
         beyond="" if bounded is None else bounded.told,
         randomisation=check,
@@ -431,7 +436,7 @@ def _cross_fitted(
         **_people(rows, passed, None if also else apart.fold < recipe.n_folds // 2, bounded, check),
     )
     none = np.zeros(len(rows.y), dtype=bool)
-    return _Found(fitted, passed, calibration, evidence, none), apart
+    return _Found(fitted, formula, passed, calibration, evidence, none), apart
 
 
 def _progressive(
@@ -490,7 +495,8 @@ def _hold_out(
             f"outcome if most have none, to learn from and to judge on; got {least} of one kind in "
             f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )
-    fitted, passed, others = _kept(rows, recipe, rivals, lambda keys: ~recipe.held_out(keys), work)
+    learn = lambda keys: ~recipe.held_out(keys)  # noqa: E731
+    fitted, formula, passed, others = _kept(rows, recipe, rivals, learn, work)
     judged = rows.judged(passed.score[held_out], held_out)
     calibration, bounded = calibrated(judged), rows.columns.bounded(judged.y)
     certificate = certified(judged, bounded, recipe.n_candidates)
@@ -510,7 +516,7 @@ def _hold_out(
         judged,
         predicted=_cross_calibrated(judged, halves),
         caveat=_of_predicted(calibration),
-        drivers=_drivers(rows, fitted, passed),
+        drivers=_drivers(rows, fitted.encoder, formula, passed),
         certificate=certificate,
         beyond="" if bounded is None else bounded.told,
         randomisation=check,
@@ -520,13 +526,13 @@ def _hold_out(
         certified_shares=shares,
         **_people(rows, passed, ~held_out, bounded, check),
     )
-    return _Found(fitted, passed, calibration, evidence, held_out)
+    return _Found(fitted, formula, passed, calibration, evidence, held_out)
 
 
 def _kept(
     rows: TableRows, recipe: Recipe, rivals: Sequence[str], keep: Chosen, work: Work
-) -> tuple[Fitted, Scored, dict[str, Floats]]:
-    """The model that is kept, fitted on some of the rows, and its scores of all of them.
+) -> tuple[Fitted, Formula | RankMean, Scored, dict[str, Floats]]:
+    """The model that is kept, fitted on some of the rows, its formula, and its scores of all rows.
 
     Then scores of rivals, fitted on the same rows, of the others.
     """
@@ -540,8 +546,8 @@ def _kept(
         if made:
             scores = rows.scores(Fitted(fitted.encoder, made), recipe.held_out)
             others = dict(zip(made, scores, strict=True))
-        kept = Fitted(fitted.encoder, {recipe.model: estimator})
-        return kept, rows.scored(accepting(kept.encoder), estimator), others
+        kept, formula = Fitted(fitted.encoder, {recipe.model: estimator}), formula_of(estimator)
+        return kept, formula, rows.scored(accepting(kept.encoder), formula), others
 
 
 def calibrated(rows: Judged, some: Bools | slice = slice(None)) -> Calibration:
@@ -609,24 +615,16 @@ def _people(
     return {"people": found, "segments": segments_of(columns, own, learn[some], bounded)}
 
 
-def _drivers(rows: TableRows, fitted: Fitted, passed: Scored) -> dict[str, Any]:
+def _drivers(
+    rows: TableRows, encoder: TableEncoder, formula: Formula | RankMean, passed: Scored
+) -> dict[str, Any]:
     found = describe_drivers(rows.features, passed.score[rows.sampled], share=DRIVER_SHARE)
-    names = list(map(str, fitted.encoder.get_feature_names_out()))
-    (estimator,) = fitted.estimators.values()
-    return found | {"linear": _linear(estimator, names, passed.deviation)}
-
-
-def _linear(estimator: Any, names: list[str], deviation: Floats) -> list[dict[str, Any]] | None:
-    """Weights of a score that is linear in the encoded features; None of any other."""
-    from auucmax.estimators.formula import Formula, FormulaError, formula_of
-
-    try:
-        formula = formula_of(estimator)
-    except FormulaError:
-        return None
-    if not isinstance(formula, Formula) or not formula.is_linear:
-        return None
-    return linear_weights(formula.parts[0].weight * formula.parts[0].coef, names, deviation)
+    linear = None
+    if isinstance(formula, Formula) and formula.is_linear:
+        names = list(map(str, encoder.get_feature_names_out()))
+        (part,) = formula.parts
+        linear = linear_weights(part.weight * part.coef, names, passed.deviation)
+    return found | {"linear": linear}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from auucmax.data.hashing import MODULUS, Checksum, row_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
+from auucmax.estimators.formula import Formula, RankMean
 from auucmax.model.columns import Bounded, ColumnNames
 from auucmax.model.crossfit import Recipe, Scored, TableRows
 from auucmax.model.evidence import Evidence
@@ -115,12 +116,12 @@ def certified_shares(
 
 @dataclass(eq=False, repr=False)
 class TrialModel(Shown):
-    """What :func:`fit_trial_model` makes: encoder, estimator, calibration and evidence.
+    """What :func:`fit_trial_model` makes: encoder, formula, calibration and evidence.
 
     Attributes
     ----------
     encoder : :class:`TableEncoder`, fitted on the rows that the model learnt from.
-    estimator : the fitted estimator of encoded rows.
+    formula : the score of encoded rows, a ``Formula`` or ``RankMean``.
     recipe : :class:`Recipe`, how rows were dealt and what was fitted.
     columns : :class:`ColumnNames`.
     calibration : score -> uplift, from rows that the models behind it had not seen.
@@ -130,7 +131,7 @@ class TrialModel(Shown):
     """
 
     encoder: TableEncoder
-    estimator: Any = field(repr=False)
+    formula: Formula | RankMean = field(repr=False)
     recipe: Recipe
     columns: ColumnNames
     calibration: Calibration
@@ -186,7 +187,7 @@ class TrialModel(Shown):
         if len(frame) == 0:
             raise ValueError("the table should have rows to score, got none. Check its source.")
         features = self.encoder.transform(frame)  # numbers, all of them finite
-        return np.asarray(self.estimator.predict_checked(features), dtype=np.float64)
+        return self.formula(features)
 
     def uplift(self, frame: Any) -> Floats:
         """Estimated uplift per person, (n,): the calibrated score."""
@@ -259,7 +260,7 @@ class TrialModel(Shown):
 
     def scored(self, rows: TableRows) -> Scored:
         """Scores of some rows, and their checksum."""
-        return rows.scored(self.encoder.transform, self.estimator)
+        return rows.scored(self.encoder.transform, self.formula)
 
     def __str__(self) -> str:
         trees, table = self.summary.get("tree_rows"), self.summary.get("table")

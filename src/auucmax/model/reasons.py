@@ -30,7 +30,7 @@ _SMALL = 0.05  # of the largest part: a smaller one is no reason
 def others_of(model: TrialModel, frame: pd.DataFrame) -> Floats:
     """(others, terms) encoded values of people at equal distances in the ranking of a table."""
     encoded = np.asarray(model.encoder.transform(frame), dtype=np.float64)
-    order = np.argsort(model.estimator.predict_checked(encoded), kind="stable")
+    order = np.argsort(model.formula(encoded), kind="stable")
     places = (np.arange(OTHERS) + 0.5) * len(order) / OTHERS
     return encoded[order[np.unique(places.astype(np.intp))]]
 
@@ -43,10 +43,10 @@ def parts_of(model: TrialModel, encoded: Floats, others: Floats) -> tuple[list[s
     for other in others:
         for order in (range(len(names)), range(len(names) - 1, -1, -1)):
             rows = np.tile(other, (len(encoded), 1))
-            before = model.estimator.predict_checked(rows)
+            before = model.formula(rows)
             for k in order:
                 rows[:, blocks[names[k]]] = encoded[:, blocks[names[k]]]
-                after = model.estimator.predict_checked(rows)
+                after = model.formula(rows)
                 found[:, k] += after - before
                 before = after
     return names, found / (2 * len(others))
