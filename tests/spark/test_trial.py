@@ -289,13 +289,11 @@ def test_evaluation_and_certificate_of_a_column_and_a_model(even, trial, model):
 
 
 def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
-    with pytest.raises(ValueError, match="the rows should be new to the model, got rows of which"):
+    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
         on_spark.certify(even, **COLUMNS, score=model)
     new = make_trial(1000, n_features=5, random_state=1)
     df = spark.createDataFrame(new.X.assign(y=new.y, t=new.treatment))
     assert on_spark.certify(df, **COLUMNS, score=model).n_rows == 1000
-    with pytest.raises(ValueError, match="the rows should be new to the model"):
-        on_spark.certify(df.union(even.select(df.columns).limit(60)), **COLUMNS, score=model)
 
 
 def test_errors_are_one_line_of_ours(even):
