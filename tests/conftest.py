@@ -35,7 +35,6 @@ SLOW_DOCTESTS = (
     "src/auucmax/certificates/certify.py",
     "src/auucmax/certificates/fixed_bets.py",
     "src/auucmax/certificates/progressive.py",
-    "src/auucmax/estimators/multi_arm.py",
     "src/auucmax/metrics/budget.py",
     "src/auucmax/present/card.py",
     "src/auucmax/present/summary.py",

@@ -56,7 +56,7 @@ except SystemExit as stop:
 @pytest.mark.gate
 def test_submodules_are_attributes():
     names = [name for name in auucmax.__all__ if isinstance(getattr(auucmax, name), ModuleType)]
-    assert {"data", "export", "report", "targeting", "trial_model"} <= set(names)
+    assert {"data", "export", "model", "present", "targeting"} <= set(names)
     readme = (ROOT / "README.md").read_text()
     for name in re.findall(r"\bauucmax\.([a-z_]+)", readme):
         assert name in auucmax.__all__, name

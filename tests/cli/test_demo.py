@@ -23,7 +23,7 @@ def test_demo_goes_from_the_check_to_the_page(tmp_path):
     # What to do comes first, then what is known: the effect, the gain, what of it is certain.
     chosen = "E-mail the 30% with the highest scores, 12,808 of 42,693 customers"
     assert shown.startswith(chosen)
-    gain = re.search(r"gain over a random order +\+0\.00\d+ \(\+0\.00\d+ to \+0\.01\d+\)", shown)
+    gain = re.search(r"gain over a random order +\+0\.00\d+ \(\+0\.00\d+ to \+0\.0\d+\)", shown)
     certain = re.search(r"certified gain +at least \+0\.00[2-9]", shown)
     assert shown.index("effect of treating everybody") < gain.start() < certain.start()
     assert re.search(r"other models +.*response", shown)

@@ -189,9 +189,6 @@ def test_fitted_estimators(model, rows):
     np.testing.assert_allclose(score, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
-NETWORKS = ("tarnet", "cfrnet", "ganite")
-
-
 @pytest.fixture(scope="module")
 def raw_trial():
     trial = make_trial(1_500, n_features=4, base_rate=0.4, ate=0.1, random_state=0)
@@ -201,9 +198,7 @@ def raw_trial():
 
 @pytest.mark.gate
 @pytest.mark.filterwarnings("ignore::UserWarning")  # on what small trials allow to say
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.gate) if n in NETWORKS else n for n in ALL_MODELS]
-)
+@pytest.mark.parametrize("name", ALL_MODELS)
 def test_models_that_were_saved_and_loaded(name, raw_trial, tmp_path):
     # With rows set aside it is fitted once, and not for every fold.
     fitted = fit_trial_model(
@@ -212,12 +207,8 @@ def test_models_that_were_saved_and_loaded(name, raw_trial, tmp_path):
     save_model(fitted, tmp_path / "a.model")
     loaded = load_model(tmp_path / "a.model")
     arguments = {"calibration": loaded.calibration}
-    if name == "ddr":
-        with pytest.raises(FormulaError, match="got DependentData"):
-            to_onnx(loaded.encoder, loaded.estimator, **arguments)
-        return
-    model = to_onnx(loaded.encoder, loaded.estimator, **arguments)
-    assert model == to_onnx(fitted.encoder, fitted.estimator, **arguments) or name in NETWORKS
+    model = to_onnx(loaded.encoder, loaded.formula, **arguments)
+    assert model == to_onnx(fitted.encoder, fitted.formula, **arguments)
     columns = {
         column.name: raw_trial[column.name].fillna("").to_numpy(dtype=object)
         if column.kind == "category"

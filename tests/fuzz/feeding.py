@@ -16,7 +16,7 @@ INPUTS = {
     "model files: any damage": 7_800,
     "model files: members": 1_500,
     "model files: values": 1_000,
-    "model files: estimator": 700,
+    "model files: other models": 700,
     "model files: arrays": 700,
     "csv": 300,
     "packed csv": 150,

@@ -355,26 +355,6 @@ def fit_auucmax(X, y, treatment, new_X, new_y, new_treatment, **parameters):
     return found
 
 
-def multi_arm(base, X, y, treatment, control, new_X, parameters=None, **options):
-    """One score an arm, the arms' calibration, and the best pairs of person and arm."""
-    model = estimators.MultiArm(
-        make_estimator(base, **(parameters or {})), control=control, random_state=0, **options
-    )
-    model.fit(X, y, treatment=treatment)
-    pairs = model.rank_pairs(new_X, share=0.1)
-    table = model.calibration_
-    found = {
-        "arms": [str(arm) for arm in model.arms_],
-        "predict": np.asarray(model.predict(new_X)),
-        "pair_rows": plain(pairs["row"]),
-        "pair_arms": [str(arm) for arm in pairs["arm"]],
-        "pair_scores": plain(pairs["score"]),
-    }
-    if table is not None:
-        found |= {name: plain(table[name]) for name in ("effect", "gain", "slope")}
-    return found
-
-
 def score_only(X, y, treatment, column, new_X):
     """Scores that come from elsewhere, as an estimator."""
     model = estimators.ScoreOnly(lambda frame: np.asarray(frame[column], float))

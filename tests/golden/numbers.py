@@ -488,7 +488,7 @@ ESTIMATORS = {
 LAYERS = {"max_epochs": 4, "learning_rate": 0.01, "shared": (8,), "heads": (8,), "random_state": 0}
 GENERATOR = {"generator_epochs": 2, "max_epochs": 4, "learning_rate": 0.01, "hidden": 8}
 TORCH = {"TARNet": LAYERS, "CFRNet": LAYERS, "GANITE": GENERATOR | {"random_state": 0}}
-OTHERS = ("MultiArm", "ScoreOnly")  # recorded by functions of their own
+OTHERS = ("ScoreOnly",)  # recorded by a function of its own
 VARIANTS = {
     "ClassTransformation balance none": ("ClassTransformation", {"balance": "none"}),
     "DependentDataRepresentation treatment first": (
@@ -541,14 +541,6 @@ def all_estimators():
         for name, parameters in SEARCHES.items()
     }
     found["ScoreOnly"] = adapter.score_only(*learn, "history", new)
-    (X, y, t), (some, *_) = encoded("visit", "all")
-    for base, parameters in (("TwoModels", {}), ("AUUCMax", {"random_state": 0})):
-        found[f"MultiArm {base}"] = adapter.multi_arm(
-            base, X[::2], y[::2], t[::2], "No E-Mail", some, parameters
-        )
-    found["MultiArm raw"] = adapter.multi_arm(
-        "TwoModels", X[::2], y[::2], t[::2], "No E-Mail", some, calibrate=None
-    )
     return found
 
 

@@ -115,8 +115,9 @@ def test_numbers_of_two_costs_and_of_arms_alone_tell_of_nobody(monkeypatch):
         assert share.tolist() == evidence.expected.share[1:].tolist()
         parts = np.concatenate([part for _, part in policy.parts(share, 2)])[:, k]
         # These are the rows behind the numbers of the arm's own evidence.
+        centred = rows.y - rows.y[np.isin(rows.arm, (0, k + 1))].mean()
         treated, control = (
-            rows.y[rows.arm == got] @ parts[rows.arm == got] / (rows.arm == got).sum()
+            centred[rows.arm == got] @ parts[rows.arm == got] / (rows.arm == got).sum()
             for got in (k + 1, 0)
         )
         np.testing.assert_allclose(treated - control, evidence.expected.uplift[1:], atol=1e-9)

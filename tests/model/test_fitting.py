@@ -187,11 +187,11 @@ def test_rivals_are_ranked_on_the_same_folds(table, model):
     (rival,) = first.evidence["rivals"]
     assert rival["name"] == "tm"
     assert rival["auuc"]["estimate"] == pytest.approx(model.evidence["auuc"]["estimate"])
-    difference = first.evidence["auuc"]["estimate"] - rival["auuc"]["estimate"]
+    difference = first.evidence["auuc"]["gain"] - rival["auuc"]["gain"]
     assert rival["difference"]["estimate"] == pytest.approx(difference)
 
 
-SLOW = {"auto", "boosted", "pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
+SLOW = {"auto", "boosted"}
 
 
 @pytest.mark.quick_cases("tm")
@@ -227,7 +227,7 @@ def test_rivals_of_a_hold_out_are_paired_on_its_rows(table):
     assert rival["name"] == "tm"
     other = fit(table, model="tm", hold_out=0.3)
     assert rival["auuc"]["estimate"] == pytest.approx(other.evidence["auuc"]["estimate"])
-    expected = model.evidence["auuc"]["estimate"] - rival["auuc"]["estimate"]
+    expected = model.evidence["auuc"]["gain"] - rival["auuc"]["gain"]
     assert rival["difference"]["estimate"] == pytest.approx(expected)
     again = with_rivals(model, table, ["tm"])
     assert again["rivals"][0]["difference"] == rival["difference"]
@@ -492,7 +492,7 @@ def test_a_rival_has_the_numbers_of_its_own_fit(small_table, hold_out):
     found = with_rivals(model, small_table, ["tm", "cvt"])
     (rival,) = found["rivals"]  # a model is no rival of itself
     assert rival["auuc"] == pytest.approx(tm.evidence["auuc"])
-    difference = model.evidence["auuc"]["estimate"] - tm.evidence["auuc"]["estimate"]
+    difference = model.evidence["auuc"]["gain"] - tm.evidence["auuc"]["gain"]
     assert rival["difference"]["estimate"] == pytest.approx(difference)
     assert rival["uplift"][-1] == pytest.approx(tm.evidence.expected.uplift[-1])
     assert len(rival["uplift"]) == len(found.expected.share)
@@ -618,7 +618,7 @@ def test_outcomes_that_are_missing_in_one_arm_fail_the_check(table):
 @pytest.mark.gate
 @pytest.mark.parametrize("outcome", ["visit", "spent"])
 def test_lower_is_better_turns_the_outcome_round(table, outcome):
-    options = {"outcome": outcome, "model": "mom"}
+    options = {"outcome": outcome, "model": "tm"}
     options |= {"after": ["visit"]} if outcome == "spent" else {}
     one = fit(table, **options)
     turn = 1 if outcome == "visit" else 0  # 0/1 stays 0/1, and money of 0 stays 0

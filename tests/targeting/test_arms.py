@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.optimize import linprog
 
-from auucmax.estimators import MultiArm, TwoModels
 from auucmax.targeting import arms as arms_module
 from auucmax.targeting import choose_arms
 
@@ -93,16 +92,12 @@ def test_ties_go_by_row_or_by_seed():
     assert draws[0] == draws[1] != draws[2]
 
 
-def test_with_one_cost_it_ranks_pairs_as_the_estimator_does():
-    rng = np.random.default_rng(0)
-    X, arm = rng.normal(size=(3000, 3)), rng.integers(0, 3, 3000)
-    y = X[:, 0] * (arm == 1) + X[:, 1] * (arm == 2) + rng.normal(size=3000)
-    model = MultiArm(TwoModels(), random_state=0).fit(X, y, treatment=arm)
-    pairs = model.rank_pairs(X, share=0.2, minimum=0)
-    found = choose_arms(model.predict(X), budget=600)
-    assert np.flatnonzero(found.arm >= 0).tolist() == sorted(pairs["row"])
-    labels = np.array(model.arms_)[found.arm[pairs["row"]]]
-    assert labels.tolist() == pairs["arm"].tolist()
+def test_with_one_cost_it_takes_the_best_pairs_of_person_and_arm():
+    uplift = np.random.default_rng(0).normal(size=(3000, 2))
+    found = choose_arms(uplift, budget=600)
+    best = np.argsort(-uplift.max(axis=1))[:600]
+    assert np.flatnonzero(found.arm >= 0).tolist() == sorted(best)
+    assert found.arm[best].tolist() == uplift[best].argmax(axis=1).tolist()
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,12 @@ if TYPE_CHECKING:
         TwoModels,
     )
     from auucmax.estimators.mml import MinimaxLinear
-    from auucmax.estimators.multi_arm import MultiArm
     from auucmax.estimators.networks import GANITE, CFRNet, TARNet
     from auucmax.estimators.score_only import ScoreOnly
     from auucmax.estimators.shrunk import ShrunkInteractions
     from auucmax.estimators.svm_dp import SVMDifferentialPrediction
 
-    #: Tests run over all of them. (MultiArm has a score for each arm, ScoreOnly learns nothing,
-    #: ResponseModel nothing of the treatment.)
+    #: Tests run over all of them. (ScoreOnly is not trained, ResponseModel ignores the treatment.)
     ALL_ESTIMATORS: tuple[type, ...]
 
 __all__ = [
@@ -42,7 +40,6 @@ __all__ = [
     "ClassTransformation",
     "DependentDataRepresentation",
     "MinimaxLinear",
-    "MultiArm",
     "ResponseModel",
     "SVMDifferentialPrediction",
     "ScoreOnly",
@@ -64,7 +61,7 @@ _HOME = {
     "TwoModels": "meta", "UpliftEnsemble": "ensemble", "UpliftLambdaMART": "lambdamart",
 }  # fmt: skip
 _OTHERS = {
-    "MultiArm": "multi_arm", "ResponseModel": "meta", "ScoreOnly": "score_only",
+    "ResponseModel": "meta", "ScoreOnly": "score_only",
 }  # fmt: skip
 _lazy = lazy_names(__name__, _HOME | _OTHERS)
 

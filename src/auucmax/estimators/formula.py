@@ -137,7 +137,7 @@ def to_arrays(formula: Formula | RankMean) -> dict[str, NDArray[Any]]:
             "hinge_knot": np.array([q for _, q in member.hinges], dtype=np.float64),
         }
         for j, trees in enumerate(member.trees):
-            own |= {f"trees.{j}.{name}": np.asarray(getattr(trees, name)) for name in _TREE}
+            own |= {f"trees.{j}.{name}": np.atleast_1d(getattr(trees, name)) for name in _TREE}
         if isinstance(formula, RankMean):
             own["knots"] = formula.knots[k]
         found |= {f"{k}.{name}": array for name, array in own.items()}
@@ -184,7 +184,7 @@ def _member(left: dict[str, NDArray[Any]], start: str, n_features: int) -> Formu
         own: dict[str, Any] = {
             name: left.pop(f"{start}trees.{len(trees)}.{name}") for name in _TREE
         }
-        trees.append(TreeScores(**own | {"depth": int(own["depth"])}))
+        trees.append(TreeScores(**own | {"depth": int(own["depth"].item())}))
         trees[-1].check(n_features)
     columns = _take(left, f"{start}hinge_column", (None,), np.int64)
     hinge_knots = _take(left, f"{start}hinge_knot", (len(columns),))

@@ -527,16 +527,20 @@ def budget_curve(
     Examples
     --------
     >>> from auucmax import load_hillstrom
-    >>> from auucmax.estimators import MultiArm, TwoModels
+    >>> from auucmax.estimators import TwoModels
     >>> train, test = load_hillstrom(arm="all").split(test_size=0.5, random_state=0)
-    >>> model = MultiArm(TwoModels(), control="No E-Mail", random_state=0)
-    >>> model = model.fit(train.X, train.y, treatment=train.treatment)
+    >>> def uplift_of(arm):
+    ...     own = np.isin(train.treatment, [arm, "No E-Mail"])
+    ...     model = TwoModels(control="No E-Mail")
+    ...     model.fit(train.X[own], train.y[own], treatment=train.treatment[own])
+    ...     return model.predict(test.X)
+    >>> uplift = np.column_stack([uplift_of("Mens E-Mail"), uplift_of("Womens E-Mail")])
     >>> found = budget_curve(
-    ...     test.y, model.predict(test.X), treatment=test.treatment, control="No E-Mail",
+    ...     test.y, uplift, treatment=test.treatment, control="No E-Mail",
     ...     cost=[0.1, 0.12], budget=[0.0, 0.03, 0.06],
     ... )
     >>> found.gain.round(3).tolist()
-    [0.0, 0.028, 0.046]
+    [0.0, 0.026, 0.044]
     """
     terms = _checked(
         y, uplift, treatment, control, arms, cost, outcome_model, propensity, sample_weight, groups

@@ -113,12 +113,12 @@ def choose_arms(
     Steps to a better arm are taken while the budget lasts and, if ``value`` is given, while
     value * (uplift added) > (cost added). An arm that is not estimated to help is chosen only where
     ``at_least`` asks for it. Arms that bring and cost a person the same are shared evenly. With one
-    cost for all arms everybody's best arm is ranked, as by ``MultiArm.rank_pairs``.
+    cost for all arms everybody's best arm is ranked.
 
     Parameters
     ----------
-    uplift : (n, K) uplift of each arm over the control for each person, all on one scale, such as
-        ``MultiArm.predict``; or (n,) for one arm.
+    uplift : (n, K) uplift of each arm over the control for each person, all on one scale;
+        or (n,) for one arm.
     cost : of a person treated: a number, (K,) one an arm, or (n, K).
     budget : None for no limit. With the default cost of 1 it is a number of people.
     value : of one unit of the outcome, in the units of cost; None to leave no money unspent.
