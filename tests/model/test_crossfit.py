@@ -181,7 +181,6 @@ def test_groups_are_whole():
     """A group is one unit of folds, chunks and judgement, wherever its rows are."""
     table = households(300).sample(frac=1, random_state=0)
     rows = TableRows(table, name_columns(table, **NAMES, id="person", groups="home"), KEY)
-    np.testing.assert_array_equal(rows.names, rows.keys)
     codes = rows.judged(np.zeros(len(rows.y))).groups
     home = pd.factorize(table["home"])[0]
     assert len(np.unique(codes)) == len(np.unique(home)) == len(np.unique(codes * 1_000 + home))

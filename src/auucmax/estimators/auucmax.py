@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.data.seen import TrainingRecord
-from auucmax.estimators.base import SetAside, UpliftEstimator
+from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.learning_rows import LearningRows, array_rows, scaled_weights
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.metrics.bins import score_levels
 from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
-from auucmax.rows import ArrayRows, Question, Rows, ask, together
+from auucmax.rows import Question, Rows, ask, together
 from auucmax.solvers import TOLERANCE
 
 SELECTIONS = ("bound", "cv", "certificate", None)
@@ -144,7 +143,6 @@ class AUUCMax(UpliftEstimator):
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
     ) -> Self:
         """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
 
@@ -156,10 +154,10 @@ class AUUCMax(UpliftEstimator):
             hardly determine one (a column that differs in one row only, a fit that warns). Folds
             and halves are drawn by a hash of the row's number in memory as well, so the choice is
             the same. (On Spark a row's number is that of its partition and its place there.)
-        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
+        y, treatment, sample_weight : as for every model; see :class:`UpliftEstimator`.
         """
         if isinstance(X, Rows):
-            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
+            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight}
             if named := [name for name, value in given.items() if value is not None]:
                 raise ValueError(
                     f"{named[0]} should be left out with rows that are read batch by batch, which "
@@ -168,14 +166,14 @@ class AUUCMax(UpliftEstimator):
             self.n_features_in_ = len(X.names)
             self.feature_names_in_ = np.array(X.names, dtype=object)
             learn, kept = self._fit_rows(scaled_weights(X))
-            aside = () if kept is None else (kept.look.rows, len(self.selection_path_))
-            self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
+            found = learn.look.rows
+            self.checksum_ = found if kept is None else found + kept.look.rows
             return self
         if y is None:
             raise TypeError(
                 "y should be given with X, got none. Call fit(X, y, treatment=treatment)."
             )
-        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
+        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight)
 
     def score(
         self,
@@ -197,16 +195,12 @@ class AUUCMax(UpliftEstimator):
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> SetAside | None:
+    ) -> None:
         if self.selection == "certificate":
             if sample_weight is not None and np.ptp(sample_weight) > 0:
                 raise ValueError(_WEIGHTS)
             sample_weight = None
-        _, kept = self._fit_rows(array_rows(X, y, treated, sample_weight))
-        if kept is None:
-            return None
-        assert isinstance(kept.rows, ArrayRows)  # a half of them
-        return SetAside(kept.rows.keys.astype(np.intp), len(self.selection_path_))
+        self._fit_rows(array_rows(X, y, treated, sample_weight))
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
         """The one way to fit, wherever the rows are; returns those learnt from and those kept."""

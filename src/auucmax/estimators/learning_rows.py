@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.certificates.certify import Certificate, certify
-from auucmax.data.seen import RowSet
+from auucmax.data.hashing import Checksum
 from auucmax.estimators.logistic import DealtPart, dealt_folds, weight_sums
 from auucmax.estimators.scaling import (
     Scaling,
@@ -63,7 +63,7 @@ class Look:
 
     sums: ClassSums
     squares: Floats
-    rows: RowSet
+    rows: Checksum
     outcomes: FewValues
 
     def __add__(self, other: Look) -> Look:
@@ -451,7 +451,7 @@ def _look(batch: Batch, levels: OutcomeLevels | None) -> Look:
     return Look(
         class_sums(coded, BINARY if levels is None else levels),
         column_squares(batch.X, batch.weight),
-        RowSet.of(batch.X, batch.y, batch.treated),
+        Checksum.of(batch.X, batch.y, batch.treated),
         outcomes,
     )
 

@@ -23,11 +23,10 @@ from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.certificates.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
-from auucmax.data.hashing import FINEST, content_hashes, row_total
+from auucmax.data.hashing import Checksum
 from auucmax.data.outcomes import responders
 from auucmax.data.reading import table_of
 from auucmax.encoding import TableEncoder
-from auucmax.estimators.base import unrecorded
 from auucmax.model.columns import ColumnNames
 from auucmax.model.judging import Judged, ranks_within
 from auucmax.model.rows import Hashes, chances_note, check_trial_rows, trial_rows
@@ -55,12 +54,10 @@ class Fitted(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Scores (n,) of all rows, hashes of their contents by grid, the sum of the hashes of whole
-    rows, and the standard deviations of the encoded features (p,)."""
+    """Scores (n,) and checksum of all rows, standard deviations (p,) of the encoded features."""
 
     score: Floats
-    contents: dict[int, Hashes]
-    total: int
+    checksum: Checksum
     deviation: Floats
 
 
@@ -81,12 +78,6 @@ class TableRows:
         self.propensity, self.people, self.chances = raw.propensity, raw.people, raw.chances
         self.weight = raw.weight
         self.rows = ArrayRows(self.features, self.y, self.treated, self.weight, keys=self.keys)
-
-    @property
-    def names(self) -> Hashes | None:
-        """(n,) hashes of the groups, or ids, if rows have names."""
-        named = self.columns.id is not None or self.columns.groups is not None
-        return self.keys if named else None
 
     def judged(self, score: Floats, some: Bools | None = None) -> Judged:
         """The rows, or some of them, with their scores, (some,); groups numbered anew."""
@@ -152,13 +143,11 @@ class TableRows:
         return self.rows.take(keep(self.rows.keys))
 
     def scored(self, encode: Encode, estimator: Any) -> Scored:
-        """Scores of all rows by a model, and what a later look at rows is compared with."""
+        """Scores of all rows by a model, and their checksum."""
 
         X = encode(self.rows.X)
-        contents = content_hashes(X)
-        total = row_total(contents[FINEST], self.y, self.treated)
         score = np.asarray(estimator.predict(X), dtype=np.float64)
-        return Scored(score, contents, total % 2**64, _deviations(X))
+        return Scored(score, Checksum.of(X, self.y, self.treated), _deviations(X))
 
 
 def _deviations(X: Floats) -> Floats:
@@ -343,8 +332,8 @@ def cross_fit(
 
 @contextmanager
 def _of_a_part() -> Iterator[None]:
-    """Models of part of the rows keep no record; what only these rows lack is no warning."""
-    with unrecorded(), warnings.catch_warnings():
+    """What only part of the rows lack is no warning."""
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="columns should tell rows apart")
         yield
 
