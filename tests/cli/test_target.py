@@ -27,7 +27,7 @@ def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_pa
     total = pd.read_csv(tmp_path / "list.csv")["uplift"].sum()
     assert total == pytest.approx(found["uplift"])
     assert total == pytest.approx(found["expected"]["gain"])
-    assert "certified gain, at least" in screen
+    assert "guaranteed gain, at least" in screen
     assert f"sum of the uplifts │ {total:,.1f}" in " ".join(screen.split())
     assert "These are the people of the trial" in screen
     # So they are without arm and outcome, in any order; as many other people are not.
@@ -59,7 +59,7 @@ def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     first.to_frame().assign(why="asked").to_csv(tmp_path / "out.csv", index=False)
     told = run(f"{command} --exclude {tmp_path}/out.csv --all")
     assert "7 people are left out. Nothing is certified of the others" in told.stdout
-    assert "certified gain, at least" not in told.stdout
+    assert "guaranteed" not in told.stdout
     left = pd.read_csv(tmp_path / "list.csv")
     assert not set(first) & set(left["person"])
     assert len(left) == len(pd.read_csv(files.new)) - 7
@@ -79,7 +79,7 @@ def test_a_header_alone_means_that_nobody_opted_out(files, tmp_path):
     told = run(f"{command} --exclude {tmp_path}/none.csv")
     assert told.exit_code == 0, told.output
     assert "0 people are left out." in told.stdout
-    assert "certified gain, at least" in told.stdout
+    assert "guaranteed: at least" in told.stdout
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "list.csv"), everybody)
     (tmp_path / "none.csv").write_text("name\n")
     told = run(f"{command} --exclude {tmp_path}/none.csv")
@@ -188,6 +188,7 @@ def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
             "state": "harm",
             "lead": f"Treating {who} is shown to do harm: treat nobody.",
             "verdict": "shown to do harm",
+            "at_least": None,
         }
     model = load_model(tmp_path / "m")
     lead = "Treating everybody is shown to do harm: treat nobody."

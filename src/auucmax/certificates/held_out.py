@@ -143,7 +143,7 @@ def fitted_on(model: Any) -> FittedOn | None:
         else:
             return None
     # A search compared its models on all rows that it was given, those set aside included.
-    n_candidates = model.n_candidates_ * n_tried if hasattr(model, "certificate_") else 1
+    n_candidates = len(model.selection_path_) * n_tried if hasattr(model, "certificate_") else 1
     return FittedOn(model.checksum_, InnerRows(steps, model.n_features_in_), n_candidates)
 
 
