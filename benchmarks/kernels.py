@@ -3,7 +3,7 @@
 The rule: numba stays a dependency of the base if numpy takes more than twice as long at a million
 rows. Seconds are those of the processors, of all threads together: both may use as many, and what
 else a machine does counts for neither. Passes of `pairs` (moments, vector_moments, weighted_sum,
-weighted_gram, row_values), hashes of rows and scores of 20 trees are those of the package, which
+weighted_gram, row_values) and scores of 20 trees are those of the package, which
 has them in numpy for fewer rows; the others are written for this comparison
 (`benchmarks/kernels_numpy.py`): blocks of rows that are sorted together, bets on all values of a
 grid at once, histograms by bincount. 12 features.
@@ -34,7 +34,7 @@ from benchmarks.house import ROOT
 ROWS, FEATURES, N_TREES, FIT_ROWS = 1_000_000, 12, 20, 5_000
 LONG = 2.0  # seconds
 PASSES = ("moments", "vector_moments", "weighted_sum", "weighted_gram", "row_values")
-OTHERS = ("hash", "trees", "grow", "deal", "hedge", "wealth", "path", "certify", "auucmax", "fit")
+OTHERS = ("trees", "grow", "deal", "hedge", "wealth", "path", "certify", "auucmax", "fit")
 WORTH = 2.0  #: numba stays if numpy takes more than so many times as long
 
 
@@ -109,14 +109,6 @@ def _pass(name: str, rows: int) -> Callable[[], Any]:
         return lambda: own(*known)
     coefficients = rng.normal(size=(4, bins.size, 4))
     return lambda: own(*known, coefficients)
-
-
-def _hash(rows: int) -> Callable[[], Any]:
-    from auucmax.data import hashing
-
-    hashing.COMPILE_ROWS = 0
-    X = _features(rows)
-    return lambda: hashing.content_hashes(X)
 
 
 def _boosting(rows: int) -> Any:

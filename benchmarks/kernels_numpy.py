@@ -1,7 +1,7 @@
 """What is compiled by numba, in plain numpy: the same arguments and results, as fast as it gets.
 
 For `python -m benchmarks kernels`, which asks what the package would be without numba. The passes
-of `pairs`, the hashes and the scores of trees have twins in numpy in the package itself; those of
+of `pairs` and the scores of trees have twins in numpy in the package itself; those of
 the others are loops, which tests compare with, and no rival. Here are no clusters and no bins of
 scores: what a fit as it comes does not have.
 """
@@ -21,7 +21,6 @@ _PAIRS = 2**16  # rows of blocks that are sorted together: they stay in the cach
 def use_numpy() -> None:
     """Put the functions of this file, and the package's own in numpy, in the place of numba's."""
     from auucmax.certificates import kernels
-    from auucmax.data import hashing
     from auucmax.estimators import trees, trees_kernel
     from auucmax.pairs import kernels_numpy, passes
 
@@ -33,7 +32,6 @@ def use_numpy() -> None:
             setattr(module, name, globals()[name])
     # Blocks of rows in threads, as with numba: numpy works outside the lock, too.
     passes._call_compiled = lambda name, *args: getattr(kernels_numpy, name)(*args)
-    hashing.content_hashes = content_hashes
     trees.TreeScores.predict = predict
 
 
@@ -42,13 +40,6 @@ def in_threads(work, n_rows: int, size: int) -> list:
     with ThreadPoolExecutor(cpu_count()) as pool:
         spans = (slice(start, start + size) for start in range(0, n_rows, size))
         return list(pool.map(work, spans))
-
-
-def content_hashes(X):
-    from auucmax.data.hashing import content_hashes_slow
-
-    parts = in_threads(lambda own: content_hashes_slow(X[own]), max(len(X), 1), 2**12)
-    return dict(enumerate(np.concatenate(parts, axis=1)))
 
 
 def predict(trees, X, num_threads=None):

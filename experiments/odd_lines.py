@@ -55,7 +55,7 @@ def of_two_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
         yield ["check", data, *_without(options, *of_fit, flags=FLAGS)]
     if rng.random() < 0.01:
         kept = _without(options, "--hold-out", "-m", "--candidates", "--minutes",
-                        flags=("--forget-rows", "--despite-check"))  # fmt: skip
+                        flags=("--despite-check",))  # fmt: skip
         yield ["compare", data, *kept, "--models", "tm,cvt", "--splits", "2"]
     yield ["fit", data, *options, "-o", str(model)]
     if not model.exists():
@@ -95,7 +95,7 @@ def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
         options += ["--groups", "home"]
     column = str(rng.choice(list(table.columns)))
     for line, chance in (
-        (["--hold-out", "0.4"], 0.1 if n > 400 else 0.01), (["--forget-rows"], 0.1),
+        (["--hold-out", "0.4"], 0.1 if n > 400 else 0.01),
         (["--json"], 0.2), (["--features", "signal"], 0.1), (["--ignore", "no such"], 0.01),
         (["--seed", "7"], 0.1), (["--despite-check"], 0.5), (["--lower-is-better"], 0.15),
         (["--drop-missing-outcomes"], 0.4), (["--candidates", str(rng.choice([0, 1, 3]))], 0.05),
@@ -201,7 +201,7 @@ def of_several_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str
     for line, chance in (
         (["--cost", _by_arm(rng, labels)], 0.2), (["--budget", _amount(rng)], 0.1),
         (["--hold-out", "0.4"], 0.02), (["--despite-check"], 0.7), (["--lower-is-better"], 0.1),
-        (["--drop-missing-outcomes"], 0.4), (["--forget-rows"], 0.1), (["--json"], 0.2),
+        (["--drop-missing-outcomes"], 0.4), (["--json"], 0.2),
         (["--features", "signal"], 0.1), (["--candidates", "3"], 0.05),
     ):  # fmt: skip
         options += line if rng.random() < chance else []
@@ -430,7 +430,7 @@ def _json(rng: np.random.Generator) -> list[str]:
 
 
 #: Options of ``fit`` that have no value, and that ``check`` has not.
-FLAGS = ("--forget-rows", "--despite-check", "--lower-is-better", "--drop-missing-outcomes")
+FLAGS = ("--despite-check", "--lower-is-better", "--drop-missing-outcomes")
 
 
 def _without(options: list[str], *names: str, flags: tuple[str, ...]) -> list[str]:

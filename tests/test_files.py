@@ -85,25 +85,6 @@ def test_the_input_is_no_output(tmp_path):
     assert check_target(tmp_path / "list.csv", data) == tmp_path / "list.csv"
 
 
-def test_a_key_is_replaced_only_by_another_key(tmp_path):
-    key, link = tmp_path / "m.model.key", tmp_path / "list.csv"
-    key.write_text("not one")
-    assert check_target(key) == key
-    key.write_text("00" * 16 + "\n")
-    link.symlink_to(key)
-    other = tmp_path / "backup.txt"  # under another name, and without its model
-    other.write_text("22" * 16)
-    for same in (key, link, other):
-        with pytest.raises(ValueError, match="another file than the key of a model"):
-            check_target(same)
-        with pytest.raises(ValueError, match="the key of a model"), whole_file(same) as beside:
-            beside.write_text("people")
-    assert key.read_text() == "00" * 16 + "\n"
-    with whole_file(key, private=True) as beside:
-        beside.write_text("11" * 16)
-    assert key.read_text() == "11" * 16
-
-
 @pytest.mark.parametrize(
     "address",
     ["oracle://me:se cret'@shop/trial", "https://me:se/cret@shop/a.csv", "s3://me:se@cret@shop/x"],

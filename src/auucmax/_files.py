@@ -26,7 +26,6 @@ DUCKDB = "duckdb://"  #: before the path of a file
 _FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
 _PART = ".auucmax-part"
 _RANDOM = "????????"  # what tempfile puts into a name
-KEY_BYTES = 16  #: of the key of a model, which is kept beside it as hexadecimal digits
 # How the file of a monitor begins, after the head of its archive: nothing but itself replaces it.
 _STATE = b'header.json{"format":"auucmax monitor",'
 _FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
@@ -59,8 +58,8 @@ def check_target(
 ) -> Path:
     """``path`` as a place where a file can be put; told before the work is done.
 
-    It must not be one of ``inputs``, the files that the work reads; nor the key of a model or the
-    state of a monitor, which cannot be made again, unless it ``is_own``: what replaces such a file.
+    It must not be one of ``inputs``, the files that the work reads; nor the state of a monitor,
+    which cannot be made again, unless it ``is_own``: what replaces such a file.
     """
     target, shown = Path(path), without_passwords(os.fspath(path))
     if target.is_dir():
@@ -82,39 +81,28 @@ def check_target(
                 f"the output should be another file than the input, got {shown} for both. Name "
                 f"another."
             )
-    if not is_own and (kind := _irreplaceable(target)):
+    if not is_own and _is_state(target):
         raise ValueError(
-            f"the output should be another file than {kind}, got {shown}. Name another."
+            f"the output should be another file than the state of a monitor, got {shown}. Name "
+            f"another."
         )
     return target
 
 
-def _irreplaceable(target: Path) -> str | None:
-    """What a file is that cannot be made again; None if it is another, or cannot be read."""
-    real = Path(os.path.realpath(target))
-    if key_at(real) is not None:  # whatever it is called, and wherever its model is
-        return "the key of a model"
-    with suppress(OSError), real.open("rb") as file:
-        if _STATE in file.read(200):
-            return "the state of a monitor"
-    return None
-
-
-def key_at(place: Path) -> bytes | None:
-    """The key of a model that a file holds; None if it holds none."""
-    with suppress(OSError, ValueError):
-        if place.is_file() and place.stat().st_size < 100:
-            key = bytes.fromhex(place.read_text(encoding="ascii"))
-            return key if len(key) == KEY_BYTES else None
-    return None
+def _is_state(target: Path) -> bool:
+    """Whether a file is the state of a monitor; False if it cannot be read."""
+    with suppress(OSError), target.open("rb") as file:
+        return _STATE in file.read(200)
+    return False
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """A path to write to; it takes the place of ``path`` if no error comes.
 
-    While it is written, and later if it is ``private``, only this user can read it. Keys and states
-    are, and nothing else replaces them. A link stays a link: what it points to is replaced.
+    While it is written, and later if it is ``private``, only this user can read it: so are
+    states of monitors, which nothing else replaces. A link stays a link: what it points to is
+    replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

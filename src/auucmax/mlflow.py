@@ -1,15 +1,14 @@
 """Models in MLflow: saved, logged and loaded as a flavour of their own, and served as a pyfunc.
 
 The only module that imports mlflow. What is stored is the model file of
-:func:`auucmax.model.save_model`, which holds no row and runs no code, without its key; beside
-it are the evidence: the page (``report.html``), the numbers (``evidence.json``) and the card
+:func:`auucmax.model.save_model`, which holds no row and runs no code; beside it are
+the evidence: the page (``report.html``), the numbers (``evidence.json``) and the card
 (``README.md``). Nothing is pickled.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -109,12 +108,8 @@ def _describe(model: TrialModel | ArmsModel, folder: Path, described: Any) -> No
 
 
 def _write_model(model: TrialModel | ArmsModel, folder: Path) -> None:
-    """The model file, without its key, and the evidence."""
-    with tempfile.TemporaryDirectory() as private:
-        # The key is written beside the file, and stays behind with this folder: it is for nobody
-        # who has the model.
-        models.save_model(model, Path(private) / _FILE)
-        shutil.copyfile(Path(private) / _FILE, folder / _FILE)
+    """The model file and the evidence."""
+    models.save_model(model, folder / _FILE)
     summary = summarise_model(model) if isinstance(model, TrialModel) else summarise_arms(model)
     write_report(summary, folder / _PAGE)
     (folder / _CARD).write_text(model_card(model, summary), encoding="utf-8")

@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_scorer, make_trial
-from auucmax.certificates.held_out import InnerRows, record_of
-from auucmax.data.seen import RowSet
+from auucmax.certificates.held_out import fitted_on
+from auucmax.data.hashing import Checksum
 
 
 @pytest.fixture(scope="module")
@@ -49,35 +49,32 @@ def outer_models():
 
 
 @pytest.mark.parametrize("name", outer_models())
-def test_the_record_of_a_model_inside_others(trial, name):
+def test_the_rows_of_a_model_inside_others(trial, name):
     model, n_steps = outer_models()[name]
     with sklearn.config_context(enable_metadata_routing=True):
         model.fit(trial.X, trial.y, treatment=trial.treatment)
     assert np.isfinite(getattr(model, "best_score_", 0.0))  # the folds had their treatment
-    record, seen = record_of(model)
+    known = fitted_on(model)
+    seen = known.seen
     assert len(seen.steps) == n_steps
     assert seen.n_features == 5
-    found = RowSet.of(seen(trial.X), trial.y, trial.treatment == 1)
-    assert found.own == record.given
+    assert Checksum.of(seen(trial.X), trial.y, trial.treatment == 1) == known.checksum
     # What travels is the steps, and neither of the models; pieces add up to the whole.
     data = pickle.dumps(seen)
     assert b"AUUCMax" not in data
     again = pickle.loads(data)
     parts = [
-        RowSet.of(again(trial.X[part]), trial.y[part], trial.treatment[part] == 1)
+        Checksum.of(again(trial.X[part]), trial.y[part], trial.treatment[part] == 1)
         for part in (slice(0, 7), slice(7, 400), slice(400, None))
     ]
-    assert (parts[0] + parts[1] + parts[2]).own == record.given
+    assert parts[0] + parts[1] + parts[2] == known.checksum
 
 
-def test_no_record(trial):
+def test_nothing_is_known(trial):
     class Ready:
         def predict(self, X):
             return np.asarray(X)[:, 0]
 
-    assert record_of(Ready()) == (None, InnerRows())
-    assert record_of(np.arange(3)) == (None, InnerRows())
-    assert record_of(pd.Series([1.0])) == (None, InnerRows())
-    record, _ = record_of(make_pipeline(StandardScaler(), "passthrough").fit(trial.X))
-    assert record is None
-    assert record_of(TwoModels())[0] is None  # not fitted
+    scaler = make_pipeline(StandardScaler(), "passthrough").fit(trial.X)
+    for model in (Ready(), np.arange(3), pd.Series([1.0]), scaler, TwoModels()):
+        assert fitted_on(model) is None

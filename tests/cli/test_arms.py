@@ -44,7 +44,7 @@ def test_fit_tells_a_line_for_each_arm_and_what_the_policy_gains(trial):
         "costs", "mail 1, phone 2", "policy, 2 per person",
         "policy, against random people with the same arms", "for everybody",
         "alone, by its ranking", "certificate of the policy", "chosen on these rows",
-        "At a budget of 0.5 per person", "m.model.key beside it",
+        "At a budget of 0.5 per person",
     ):  # fmt: skip
         assert words in shown
 

@@ -81,27 +81,6 @@ def test_json_names_the_file_that_was_written(files, tmp_path, to):
     assert path.stat().st_size > 0
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "export {m} --to sql",
-        "export {other} --to json",
-        "report {m}",
-        "fit {t} -t arm -y visit --treated mail -m tm",
-        "demo",
-    ],
-)
-def test_no_output_replaces_the_key_of_a_model(files, line):
-    key = files.model.with_name(f"{files.model.name}.key")
-    before = key.read_bytes()
-    line = line.format(m=files.model, other=files.model_without_id, t=files.trial)
-    shown = run(f"{line} -o {key}")
-    assert shown.exit_code == 2
-    assert "the output should be another file than the key of a model" in shown.stderr
-    assert shown.stderr.count("\n") == 1
-    assert key.read_bytes() == before
-
-
 def test_the_columns_told_are_those_that_the_query_needs(files):
     found = told(f"export {files.model_without_id} --to sql --json")
     names = [column["name"] for column in found["columns"]]
@@ -288,10 +267,7 @@ def the_model(project, model):
 )  # fmt: skip
 def test_a_dbt_model_is_written_whole_or_not_at_all(files, tmp_path, case):
     model, project = tmp_path / "m.auucmax", tmp_path / "project"
-    for end in ("", ".key"):
-        own = files.model.with_name(f"{files.model.name}{end}")
-        if own.exists():
-            model.with_name(f"m.auucmax{end}").write_bytes(own.read_bytes())
+    model.write_bytes(files.model.read_bytes())
     project.mkdir()
     message = case(project, model)
     before = everything(tmp_path)

@@ -90,7 +90,7 @@ for number in range(int(sys.argv[2])):
         found = content(folder / name)  # an error if it is half a model
         assert found in contents, f"{name} is neither the old nor the new"
         seen[name].add(contents.index(found))
-left = [path.name for path in folder.iterdir() if path.name not in (*whole, "m.model.key")]
+left = [path.name for path in folder.iterdir() if path.name not in whole]
 print(json.dumps({"seen": {name: sorted(found) for name, found in seen.items()}, "left": left}))
 """
 

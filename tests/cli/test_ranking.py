@@ -5,7 +5,7 @@ import pytest
 from auucmax.cli.ranking import against, lines_of, to_try, verdict_of
 
 
-def facts(gain=(0.01, 0.005, 0.015), certified=None, rivals=(), failed=None, doubts=(), doubt=None):
+def facts(gain=(0.01, 0.005, 0.015), certified=None, rivals=(), failed=None, doubts=()):
     certificate = None
     if certified is not None:
         certificate = {
@@ -14,7 +14,6 @@ def facts(gain=(0.01, 0.005, 0.015), certified=None, rivals=(), failed=None, dou
         }  # fmt: skip
     return {
         "failed_check": failed,
-        "doubt": doubt,
         "auuc": dict(zip(("gain", "gain_lower", "gain_upper"), gain, strict=True)),
         "certificate": certificate,
         "rivals": [
@@ -48,13 +47,6 @@ def test_conditions_and_failed_checks_come_first():
     assert found.startswith("Provided that clicks was known before treatment: the ranking beats")
     assert verdict_of(facts(failed="It fails.")).startswith("Nothing is told of the ranking")
     assert list(lines_of(facts(failed="It fails."), "visit")) == ["rows"]
-
-
-def test_rows_that_may_have_been_learnt_from_show_nothing():
-    found = verdict_of(facts(doubt="The model was told to forget its rows."))
-    assert found == "Nothing is shown of the ranking: the model may have learnt from these rows."
-    harm = verdict_of(facts((-0.01, -0.015, -0.005), doubt="It was told to forget its rows."))
-    assert harm == "The ranking is worse than a random order."
 
 
 def test_the_lines_have_the_effect_with_its_interval_and_whom_the_certificate_is_about():

@@ -95,7 +95,7 @@ TOLD = {
     "fit {biased} {fit} --id person -o {tmp}/n.model": 1,
     "compare {biased} {named} --models tm": 1,
     "evaluate {biased} --score-column spent {named_only}": 0,
-    "fit {biased} {fit} --despite-check --forget-rows --ignore person -o {tmp}/w.model": 0,
+    "fit {biased} {fit} --despite-check --ignore person -o {tmp}/w.model": 0,
     "evaluate {tmp}/w.model": 0,
     "compare {biased} --against {tmp}/w.model --models cvt": 1,
     "target {tmp}/w.model {new} -s .2 -o {tmp}/list.csv": 0,

@@ -144,7 +144,7 @@ def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
     table["mail"] = rng.integers(0, 2, 3_000)
     table["visit"] = (rng.random(3_000) < 0.4 - 0.2 * table["mail"]).astype(int)
     table.to_csv(tmp_path / "trial.csv", index=False)
-    fit = f"fit {tmp_path}/trial.csv -t mail -y visit -m tm --forget-rows -o {tmp_path}/m"
+    fit = f"fit {tmp_path}/trial.csv -t mail -y visit -m tm -o {tmp_path}/m"
     said = " ".join(run(fit).stdout.split())
     assert said.startswith("Treating everybody is shown to do harm: treat nobody. The ranking is ")
     assert "more rows" not in said

@@ -1,35 +1,45 @@
+from dataclasses import asdict
+
 import numpy as np
-import pytest
+import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.hashing import _NEXT, _SCALES, _TENS, content_hashes_slow, hash_ids
-from auucmax.data.hashing_kernel import hash_contents
+from auucmax._json import read
+from auucmax.data.hashing import Checksum
 
 
-@pytest.mark.parametrize(
-    "form",  # each is compiled by itself, from the same lines
-    ["rows", *(pytest.param(name, marks=pytest.mark.gate) for name in ("float32", "columns"))],
-)
-@given(seed=st.integers(0, 1000), n=st.integers(1, 40), d=st.integers(1, 5))
-@settings(deadline=None, max_examples=40)
-def test_kernel_agrees_with_its_twin(form, seed, n, d):
+def rows(n, seed=0):
     rng = np.random.default_rng(seed)
-    X = np.where(rng.random((n, d)) < 0.3, -0.0, rng.normal(size=(n, d)))
-    X *= 10.0 ** rng.integers(-30, 30, size=d)
-    X[rng.random((n, d)) < 0.1] = np.nan
-    X[rng.random((n, d)) < 0.05] = np.inf
-    X[rng.random((n, d)) < 0.05] = 9.9999
-    with np.errstate(over="ignore"):
-        array = {"rows": X, "float32": X.astype(np.float32), "columns": np.asfortranarray(X)}[form]
-    found = np.empty((3, n), dtype=np.uint64)
-    hash_contents(array, _TENS, _SCALES, _NEXT, found)
-    np.testing.assert_array_equal(found, content_hashes_slow(array))
+    return rng.normal(size=(n, 3)), rng.integers(2, size=n) * 1.0, rng.random(n) < 0.5
 
 
-def test_ids():
-    assert list(hash_ids(["b", "a"], 2)) == list(hash_ids(["a", "b"], 2))
-    assert list(hash_ids([1, 2], 2)) == list(hash_ids(["1", "2"], 2))
-    assert list(hash_ids([1.0, 2.0], 2)) == list(hash_ids([1, 2], 2))
-    with pytest.raises(ValueError, match="ids should have no missing values"):
-        hash_ids(["a", None], 2)
+@settings(deadline=None, max_examples=20)
+@given(st.integers(2, 200), st.integers(0, 200), st.integers(0, 1000))
+def test_parts_add_up_to_the_whole_in_any_order(n, cut, seed):
+    table = rows(n, seed)
+    order = np.random.default_rng(seed).permutation(n)
+    one, other = (Checksum.of(*(own[part] for own in table)) for part in (order[:cut], order[cut:]))
+    assert one + other == Checksum.of(*table)
+
+
+def test_any_change_changes_the_checksum():
+    X, y, t = rows(50)
+    found = Checksum.of(X, y, t)
+    assert read(Checksum, asdict(found)) == found
+    assert found == Checksum.of(pd.DataFrame(X.astype(np.float32)), y, t)
+    changed = X.copy()
+    changed[0, 0] += 0.001
+    assert found.features != Checksum.of(changed, y, t).features
+    assert found != Checksum.of(X[1:], y[1:], t[1:])
+    for other in (Checksum.of(X, 1 - y, t), Checksum.of(X, y, ~t)):
+        assert other != found
+        assert other.features == found.features
+
+
+def test_texts_and_missing_values():
+    y, t = np.array([0.0, 1, 1]), np.array([True, False, True])
+    frame = pd.DataFrame({"a": ["x", None, "y"], "b": [1.0, np.nan, -0.0]})
+    found = Checksum.of(frame, y, t)
+    assert found == Checksum.of(frame.assign(b=[1.0, np.nan, 0.0]).iloc[::-1], y[::-1], t[::-1])
+    assert found != Checksum.of(frame.assign(a=["x", "y", "y"]), y, t)

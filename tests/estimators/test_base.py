@@ -11,7 +11,6 @@ from auucmax.estimators.base import (
     count_parameters,
     fit_rows,
     free_random_states,
-    unrecorded,
 )
 from auucmax.estimators.score_only import ScoreOnly
 
@@ -41,16 +40,3 @@ def test_parameters_are_set_in_the_copy_only_and_not_in_a_fitted_model_that_it_s
     assert copy_with(shared, control=None).control is None
     assert forest.control == "none"
     assert free_random_states(shared) == []
-
-
-def test_models_that_are_fitted_to_judge_others_keep_no_record():
-    model = TwoModels().fit(TRIAL.X, TRIAL.y, **ROWS)
-    assert model.training_record_.given[0] == 300
-    with unrecorded():
-        judge = TwoModels().fit(TRIAL.X, TRIAL.y, **ROWS)
-        model.fit(TRIAL.X[:200], TRIAL.y[:200], treatment=TRIAL.treatment[:200])
-    again = TwoModels().fit(TRIAL.X, TRIAL.y, **ROWS)
-    assert np.array_equal(judge.predict(TRIAL.X), again.predict(TRIAL.X))
-    assert not hasattr(judge, "training_record_")
-    assert not hasattr(model, "training_record_")  # that of the rows before is not its own
-    assert hasattr(again, "training_record_")

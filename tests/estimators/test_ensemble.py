@@ -118,7 +118,7 @@ def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
 def test_members_that_need_memory_learn_from_a_part_of_a_stream(trial):
     rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
     model = UpliftEnsemble([TransformedOutcome(), FEW_TREES], max_rows=1_000).fit(rows)
-    assert model.estimators_[0].training_record_.given[0] == 1_000
+    assert model.estimators_[0].checksum_.n_rows == 1_000
 
 
 def test_no_members(trial):

@@ -32,20 +32,6 @@ def hillstrom():
     return load_hillstrom()
 
 
-def same_record(first, second):
-    """Whether two models remember the same rows."""
-    one, other = first.training_record_, second.training_record_
-    parts = [(one.learnt, other.learnt), (one.set_aside, other.set_aside)]
-    return (one.given, one.n_candidates) == (other.given, other.n_candidates) and all(
-        (mine is None and theirs is None)
-        or (
-            mine.to_dict() == theirs.to_dict()
-            and np.array_equal(mine.contents.bits, theirs.contents.bits)
-        )
-        for mine, theirs in parts
-    )
-
-
 def streamed(trial, n_batches=4):
     edges = np.linspace(0, trial.n_rows, n_batches + 1)[1:-1].astype(int)
     return ListedRows(trial.X, trial.y, trial.treatment, edges, names=list(trial.X.columns))
@@ -75,7 +61,7 @@ def test_coefficients_equal_those_of_the_rows_in_memory(hillstrom, options):
     np.testing.assert_allclose(stream.coef_, memory.coef_, atol=1e-6 * size)
     assert stream.norm_ == pytest.approx(memory.norm_, rel=1e-9)
     assert stream.radius_ == pytest.approx(memory.radius_, rel=1e-6)
-    assert same_record(stream, memory)
+    assert stream.checksum_ == memory.checksum_
     np.testing.assert_array_equal(stream.feature_names_in_, memory.feature_names_in_)
     np.testing.assert_allclose(
         stream.predict(hillstrom.X), memory.predict(hillstrom.X), atol=1e-6 * size
@@ -181,7 +167,7 @@ def test_memory_and_streams_deal_the_same_folds_and_choose_the_same(hillstrom, s
         model.fit(hillstrom.X, hillstrom.y, treatment=hillstrom.treatment)
         stream = AUUCMax(selection=selection, random_state=seed).fit(streamed(hillstrom))
         assert stream.norm_ == pytest.approx(model.norm_, rel=1e-9)
-        assert same_record(stream, model)
+        assert stream.checksum_ == model.checksum_
         by = "cv" if selection == "cv" else "held_out_auuc"
         paths = [m.selection_path_[by] for m in (stream, model)]
         np.testing.assert_allclose(*paths, atol=2e-6)
@@ -240,9 +226,7 @@ def test_certificate_of_a_stream(hillstrom):
     assert model.certificate_.n_candidates == 4
     assert model.certificate_.method == "betting-fixed"
     assert model.certificate_.lower_bound > 0
-    record = model.training_record_
-    assert record.given[0] == hillstrom.n_rows
-    assert record.learnt.n_rows + record.set_aside.n_rows == hillstrom.n_rows
+    assert model.checksum_.n_rows == hillstrom.n_rows
 
 
 WEIGHED = {
@@ -409,7 +393,7 @@ def test_money_is_learnt_from_a_stream_as_in_memory(outcome, options, monkeypatc
     assert stream.norm_ == pytest.approx(memory.norm_, rel=1e-6)
     assert stream.gap_share_ == pytest.approx(memory.gap_share_, rel=1e-9)
     assert (stream.gap_share_ == 1) == (outcome == "count")
-    assert same_record(stream, memory)
+    assert stream.checksum_ == memory.checksum_
     # One reading more than of 0/1 outcomes, and one for a sample where they are many.
     assert rows.n_readings <= 14 + 2
 
@@ -445,7 +429,7 @@ def test_a_norm_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search,
         size = np.abs(once.coef_).max()
         np.testing.assert_allclose(model.coef_, once.coef_, atol=1e-6 * size)
         assert model.radius_ == once.radius_
-        assert same_record(model, once)
+        assert model.checksum_ == once.checksum_
     rows = streamed(hillstrom)
     stream = AUUCMax(selection=selection, random_state=0).fit(rows)
     assert 7500 < stream.search_rows_ < 8500

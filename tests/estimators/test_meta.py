@@ -278,18 +278,18 @@ def test_frames_reach_the_users_model(people, cls):
         cls().fit(frame.drop(columns="size"), y, treatment=t)
 
 
-def test_the_record_of_rows_that_are_not_numbers(people):
+def test_the_checksum_of_rows_that_are_not_numbers(people):
     frame, y, t = people
     model = TwoModels(make_pipeline(OneHotEncoder(), LogisticRegression()))
     frame = frame[["city", "size", "count"]]
 
-    def record(order, rows):
-        return model.fit(rows.iloc[order], y[order], treatment=t[order]).training_record_.given
+    def checksum(order, rows):
+        return model.fit(rows.iloc[order], y[order], treatment=t[order]).checksum_
 
     straight = np.arange(len(y))
-    given = record(straight, frame)
-    assert record(straight[::-1], frame) == given
-    assert record(straight, frame.assign(city=frame["city"].replace("Rome", "Kyiv"))) != given
+    given = checksum(straight, frame)
+    assert checksum(straight[::-1], frame) == given
+    assert checksum(straight, frame.assign(city=frame["city"].replace("Rome", "Kyiv"))) != given
 
 
 @pytest.mark.parametrize("cls", REDUCTIONS)

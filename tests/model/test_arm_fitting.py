@@ -1,18 +1,14 @@
 """Fitting several arms: folds, further rows, labels, what names and order must not change."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from tests.model.arms_table import NAMES, arms_table, fitted, unequal_arms
 
 from auucmax.data import FailedCheckError
-from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, open_table
 from auucmax.model import ArmLimits, fit_arms_model, target_arms
 from auucmax.model.arm_fitting import _ranks_among
-from auucmax.model.arms import AllRows
 from auucmax.model.by_name import makers
 from auucmax.model.crossfit import Recipe, TableRows, cross_fit
 from auucmax.model.judging import ranks_within
@@ -213,25 +209,6 @@ def test_a_table_in_pieces_has_the_same_policy(tmp_path):
 def test_a_fit_within_some_minutes():
     model = fitted(arms_table(1_500), minutes=5)
     assert model.models["mail"].summary["within"] is None
-
-
-def test_the_key_does_not_tell_who_was_in_which_arm(arms_model):
-    """Filters of the arms hold the same people: ids, and features as each model sees them."""
-    table = arms_table()
-    everyone = []
-    for label in ("mail", "phone"):
-        own = replace(arms_model.columns, treated=label)
-        everyone.append(TableRows(table, own, arms_model.first.recipe.key))
-    rows, strangers = AllRows.of(everyone), arms_table(3_000, random_state=9)
-    for model in arms_model.models.values():
-        seen = model.seen
-        assert seen.ids.holds(seen._keyed(rows.keys)).all()
-        for one, known in ((table, True), (strangers, False)):
-            contents = content_hashes(model.encoder.transform(one))[seen.grid]
-            held = seen.contents.holds(seen._keyed(contents))
-            assert held.all() if known else held.mean() < 0.2
-        new = np.arange(3_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        assert seen.ids.holds(seen._keyed(new)).mean() < 0.05
 
 
 @pytest.mark.gate

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.model.arms_table import NAMES, arms_table
 
@@ -11,6 +10,7 @@ from auucmax.model import fit_trial_model
 from auucmax.model.arm_evidence import policy_curve
 from auucmax.model.arms import AllRows
 from auucmax.model.crossfit import TableRows
+from auucmax.model.model import NEW_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +59,13 @@ def test_own_rows_show_what_was_found_and_new_rows_are_judged(arms_model, table)
     assert all(own.arms[label] is one.evidence for label, one in arms_model.models.items())
     new = arms_table(2_000, random_state=5).assign(person=lambda t: "new " + t["person"])
     found = arms_model.judge(new, every_percent=True)
-    # The filters of two models take a few new rows for some that were learnt from.
-    for label, n in new["arm"].value_counts().items():
-        assert 0.94 * n < found["rows"][label] <= n
+    assert found["rows"] == new["arm"].value_counts().to_dict()
     assert found["certificate"] is None
     for curve in found["curves"]:
         assert curve["policy"]["gain"][0] == 0
         assert curve["policy"]["gain"][-1] > curve["everybody"]["gain"][-1] > 0
         assert len(curve["budget"]) == 51
-    for label in arms_model.labels:
-        (note,) = (note for note in found["notes"] if note.startswith(f"{label}: "))
-        assert "that might be known by their ids: none was recognised" in note
+    assert found["notes"][0] == NEW_ROWS
 
 
 def test_numbers_of_new_rows_tell_of_nobody_alone(arms_model, monkeypatch):
@@ -97,12 +93,3 @@ def test_numbers_of_new_rows_tell_of_nobody_alone(arms_model, monkeypatch):
         order = np.argsort(-rows.uplift[some, k])
         assert (np.diff(part[some][order], axis=0) <= 1e-9).all()
     assert len(found["curves"][0]["budget"]) < 51
-
-
-@pytest.mark.gate
-def test_rows_that_were_learnt_from_are_left_out(arms_model, table):
-    new = arms_table(2_000, random_state=5).assign(person=lambda t: "new " + t["person"])
-    both = pd.concat([new, table.head(500)])
-    found, alone = arms_model.judge(both), arms_model.judge(new)
-    assert found["rows"] == alone["rows"]
-    assert found["curves"] == alone["curves"]

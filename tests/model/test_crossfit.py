@@ -244,7 +244,6 @@ def test_groups_are_whole_in_memory_and_in_pieces(tmp_path):
     ]
     np.testing.assert_array_equal(found[0].keys, found[1].keys)
     rows = found[1]
-    np.testing.assert_array_equal(rows.names, rows.keys)
     codes = rows.judged(np.zeros(len(rows.y))).groups
     home = pd.factorize(table["home"])[0]
     assert len(np.unique(codes)) == len(np.unique(home)) == len(np.unique(codes * 1_000 + home))

@@ -11,7 +11,6 @@ import zipfile
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.model.arms_table import arms_table
 from tests.model.trial_table import NAMES, named_model, trial_table
@@ -104,7 +103,7 @@ def test_a_wide_table_with_many_levels_takes_little_room(tmp_path):
     )
     often = table["zip 0"].str.endswith("7") | table["zip 1"].str.endswith("3")
     table.loc[often & (rng.random(n) < 0.5), "visit"] = 1
-    model = fit_trial_model(table, **NAMES, id="person", model="tm", forget_rows=True)
+    model = fit_trial_model(table, **NAMES, id="person", model="tm")
     assert [len(column.base) for column in model.encoder.columns_ if column.learnt] == [301, 301]
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
@@ -198,21 +197,17 @@ def test_arrays_of_an_ensemble_that_no_model_wrote(ensemble, tmp_path, name):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("options", [{"id": None}, {"hold_out": 0.3}, {"forget_rows": True}])
+@pytest.mark.parametrize("options", [{"id": None}, {"hold_out": 0.3}])
 def test_round_trip_of_other_ways_to_fit(options, tmp_path):
     model = fit("tm", features=["age", "town", "spent"], **options)
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
     assert again.evidence.to_dict() == model.evidence.to_dict()
-    knows = again.judge(trial_table(1_500)) is again.evidence
-    assert knows == ("forget_rows" not in options)
+    assert again.judge(trial_table(1_500)) is again.evidence
     found, expected = (one.judge(new_rows(700)) for one in (again, model))
     np.testing.assert_equal(found.to_dict(), expected.to_dict())
-    assert (found["doubt"] is not None) == ("forget_rows" in options)
-    filters = {"contents.npy"} | ({"ids.npy"} if "id" not in options else set())
-    kept = set() if "forget_rows" in options else filters
     found = {n for n in members((tmp_path / "m").read_bytes()) if not n.startswith("score.")}
-    assert found == {"header.json"} | kept
+    assert found == {"header.json"}
 
 
 def inside(tree, kinds):
@@ -236,9 +231,9 @@ def test_no_row_of_a_person_is_in_the_file(name, options, tmp_path):
     save_model(model, tmp_path / "m")
     parts = members((tmp_path / "m").read_bytes())
     inner = {n for n in parts if n.startswith("score.")}
-    assert set(parts) - inner == {"header.json", "ids.npy", "contents.npy"}
+    assert set(parts) - inner == {"header.json"}
     text = parts["header.json"]
-    for unwanted in ("training_record_", "selection_path_", *table["person"]):
+    for unwanted in ("selection_path_", *table["person"]):
         assert unwanted.encode() not in text
     header = json.loads(parts["header.json"])
     kept = set(inside(header, (int, float)))
@@ -296,15 +291,9 @@ def test_between_two_numbers_lie_twenty_rows_of_each_arm(model):
 @pytest.mark.gate
 @pytest.mark.parametrize("n_rows", [1_500, 30_000])
 def test_files_are_small(n_rows, tmp_path):
-    """At most 100 kB beside the estimator, and two bytes for each row that was learnt from."""
-    for options in ({}, {"id": None}, {"hold_out": 0.3}, {"forget_rows": True}):
-        model = fit("tm", n_rows, **options)
-        save_model(model, tmp_path / "m")
-        parts = members((tmp_path / "m").read_bytes())
-        filters = sum(len(parts.get(name, b"")) for name in ("ids.npy", "contents.npy"))
-        n_learnt = 0 if "forget_rows" in options else model.summary["table"]["learnt"]
-        assert 2 * n_learnt <= filters <= 2 * n_learnt + 300
-        assert (tmp_path / "m").stat().st_size - filters <= 100_000
+    for options in ({}, {"id": None}, {"hold_out": 0.3}):
+        save_model(fit("tm", n_rows, **options), tmp_path / "m")
+        assert (tmp_path / "m").stat().st_size <= 100_000
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(model, path, monkeypatch):
@@ -317,81 +306,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(model, path, monkeypatch
     with pytest.raises(OSError, match="disk is full"):
         save_model(model, path)
     assert path.read_bytes() == before
-    assert sorted(os.listdir(path.parent)) == [path.name, f"{path.name}.key"]
-
-
-def shares_found(model, table):
-    """Of people in the trial, and of others, the share that the filter of a shared file holds."""
-    guesses = np.array([*table["person"], *(f"q{k}" for k in range(20_000))], dtype=object)
-    # All that the file tells: how ids were hashed for the folds.
-    hashes = np.asarray(pd.util.hash_array(guesses, hash_key=model.recipe.key))
-    found = model.seen.ids.holds(hashes)
-    return found[: len(table)].mean(), found[len(table) :].mean()
-
-
-@pytest.mark.gate
-def test_a_shared_file_cannot_be_asked_who_was_in_the_trial(tmp_path):
-    table = trial_table(6_000)
-    table = table[table["arm"] != "phone"]
-    model = fit_trial_model(table, **NAMES, id="person", model="tm")
-    save_model(model, tmp_path / "m")
-    key = tmp_path / "m.key"
-    assert key.stat().st_mode & 0o777 == 0o600
-    assert bytes.fromhex(key.read_text()) == model.seen.key
-    for secret in (model.seen.key, model.seen.key.hex().encode()):
-        assert secret not in (tmp_path / "m").read_bytes()
-        assert str(secret) not in repr(model) + repr(model.seen)
-    with pytest.raises(ValueError, match="learnt from"):
-        load_model(tmp_path / "m").judge(table.iloc[:600])
-    key.rename(tmp_path / "kept")
-    shared = load_model(tmp_path / "m")
-    members, others = shares_found(shared, table)
-    assert abs(members - others) < 4 * np.sqrt(others / len(table))
-    for rows in (table, table.iloc[:600], new_rows(600)):  # it cannot tell, and says so
-        found = shared.judge(rows)
-        assert found["certificate"] is None
-        assert "The key of the model" in found["doubt"]
-    with pytest.raises(ValueError, match=r"should come with its key.*ends in \.key"):
-        shared.own_rows(table)
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"00" * 16, b"00" * 15, b"no key"])
-def test_a_key_that_is_another_models_is_none(model, path, content):
-    (path.parent / "trial.model.key").write_bytes(content)
-    assert load_model(path).seen.key is None
-
-
-def test_a_key_of_something_else_is_not_overwritten(model, tmp_path):
-    (other := tmp_path / "server.key").write_text("-----BEGIN PRIVATE KEY-----")
-    with pytest.raises(ValueError, match=r"server\.key should be free for the key of the model"):
-        save_model(model, tmp_path / "server")
-    assert other.read_text().startswith("-----BEGIN")
-    assert not (tmp_path / "server").exists()
-
-
-def test_the_key_of_another_model_is_not_overwritten(model, tmp_path):
-    save_model(model, tmp_path / "m.model")
-    key = (tmp_path / "m.model.key").read_bytes()
-    with pytest.raises(ValueError, match="another file than the key of a model"):
-        save_model(model, tmp_path / "m.model.key")
-    assert (tmp_path / "m.model.key").read_bytes() == key
-
-
-@pytest.mark.gate
-def test_the_same_seed_gives_the_same_numbers_and_another_key(model):
-    again = fit("auucmax")
-    assert again.evidence.to_dict() == model.evidence.to_dict()
-    np.testing.assert_array_equal(again.predict(trial_table(500)), model.predict(trial_table(500)))
-    assert again.seen.key != model.seen.key
-    assert again.seen.total != model.seen.total
-
-
-def test_the_key_is_beside_the_file_that_a_link_points_to(model, tmp_path):
-    (tmp_path / "models").mkdir()
-    (tmp_path / "latest").symlink_to(tmp_path / "models" / "monday")
-    save_model(model, tmp_path / "latest")
-    for path in (tmp_path / "latest", tmp_path / "models" / "monday"):
-        assert load_model(path).seen.key == model.seen.key
+    assert sorted(os.listdir(path.parent)) == [path.name]
 
 
 def test_files_of_other_kinds(path, tmp_path, monkeypatch):
@@ -414,7 +329,6 @@ def test_a_newer_version(path, compression):
     parts = members(path.read_bytes())
     plain = json.loads(parts["header.json"]) | {"version": FORMAT.version + 1, "something": "new"}
     parts |= {"header.json": json.dumps(plain).encode(), "new.npy": b"x"}
-    del parts["contents.npy"]
     path.write_bytes(archive(parts, compression))
     versions = f"of version {FORMAT.version}, got version {FORMAT.version + 1}"
     refused(path, f"{versions}. A newer auucmax wrote it: upgrade auucmax")
@@ -463,11 +377,9 @@ def test_files_of_older_versions_say_to_fit_again(path, version, header):
         lambda d: d["encoder"]["columns"][0].update(name="other"),
         lambda d: d["columns"].update(features=["age"]),
         lambda d: d.update(columns=[]),
-        lambda d: d["seen"].update(n_rows=0),
-        lambda d: d["seen"].update(total=7),
-        lambda d: d["seen"].update(repeats=2),
-        lambda d: d["seen"].update(digits=4),
-        lambda d: d.update(seen=None),
+        lambda d: d["checksum"].update(rows="7"),
+        lambda d: d["checksum"].update(digits=4),
+        lambda d: d.update(checksum=None),
         lambda d: d.update(evidence=None),
     ],
 )
@@ -541,22 +453,20 @@ def test_archives_that_are_bombs_or_have_odd_members(path):
         warnings.simplefilter("ignore")
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as twice:
-            for name, content in [*parts.items(), ("contents.npy", b"x")]:
+            for name, content in [*parts.items(), (COEFFICIENTS, b"x")]:
                 twice.writestr(name, content)
     path.write_bytes(buffer.getvalue())
     refused(path, "equal names")
 
 
 def test_an_array_that_says_it_is_larger_than_the_file(path):
-    original, header = path.read_bytes(), io.BytesIO()
+    header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": "<f8", "fortran_order": False, "shape": (10**11,)}
     )
     tracemalloc.start()
-    for name in (COEFFICIENTS, "ids.npy"):
-        path.write_bytes(original)
-        rewrite(path, **{name: header.getvalue()})
-        refused(path, "bytes for shape")
+    rewrite(path, **{COEFFICIENTS: header.getvalue()})
+    refused(path, "bytes for shape")
     assert tracemalloc.get_traced_memory()[1] < 50_000_000
     tracemalloc.stop()
 
@@ -625,7 +535,7 @@ def test_a_pickle_in_any_place_is_not_run(path, tmp_path):
     pickle.loads(harm)
     target.rmdir()  # it would have worked
     original = path.read_bytes()
-    for name in (COEFFICIENTS, "ids.npy", "header.json", "estimator.pkl"):
+    for name in (COEFFICIENTS, "header.json", "estimator.pkl"):
         for content in (harm, object_array(Harm(target))):
             path.write_bytes(original)
             rewrite(path, **{name: content})
@@ -660,21 +570,6 @@ def test_numbers_that_give_no_scores(path):
     refused(path, "not finite")
 
 
-@pytest.mark.parametrize("name", ["ids.npy", "contents.npy"])
-@pytest.mark.parametrize(
-    "bits",
-    [
-        np.zeros((4, 4), dtype=np.uint8),
-        np.zeros(100),
-        np.zeros(7, dtype=np.uint8),
-        np.array(3, dtype=np.uint8),
-    ],
-)
-def test_filters_that_are_none(path, name, bits):
-    rewrite(path, **{name: array_bytes(bits)})
-    refused(path, "the rows that were seen should be as a fit writes them")
-
-
 def test_a_model_of_several_arms_comes_back_whole(arms_model, tmp_path):
     save_model(arms_model, tmp_path / "arms.model")
     again = load_model(tmp_path / "arms.model")
@@ -683,7 +578,7 @@ def test_a_model_of_several_arms_comes_back_whole(arms_model, tmp_path):
     assert again.labels == arms_model.labels
     np.testing.assert_array_equal(again.uplift(people), arms_model.uplift(people))
     assert again.policy == arms_model.policy
-    assert again.judge(arms_table()).facts == arms_model.policy  # the key is there
+    assert again.judge(arms_table()).facts == arms_model.policy
     save_model(again, tmp_path / "again.model")
     assert (tmp_path / "again.model").read_bytes() == (tmp_path / "arms.model").read_bytes()
 
@@ -697,8 +592,7 @@ def test_a_model_of_several_arms_comes_back_whole(arms_model, tmp_path):
         lambda header, members: header["arms"]["mail"]["recipe"].update(key="1" * 16),
         lambda header, members: header["policy"].update(control="phone"),
         lambda header, members: header.update(more=1),
-        lambda header, members: members.pop("arm0.contents.npy"),
-        lambda header, members: members.update({"arm7.ids.npy": np.arange(3)}),
+        lambda header, members: members.update({"arm7.more.npy": np.arange(3)}),
         lambda header, members: members.update({"arm1.more.npy": np.arange(3)}),
     ],
 )

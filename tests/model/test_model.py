@@ -3,13 +3,12 @@
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.model.trial_table import NAMES, named_model, trial_table
 
 from auucmax import auuc_inference, certify
 from auucmax.model import ColumnNames, fit_trial_model
-from auucmax.model.model import CHANCES_BEYOND
+from auucmax.model.model import CHANCES_BEYOND, NEW_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -67,18 +66,21 @@ def test_new_rows_are_judged_by_the_model_itself(by_id, by_position, new):
     for model in (by_id, by_position):
         found = model.judge(new)
         ours = new[new["arm"] != "phone"]
-        n = found["rows"]["n_rows"]
-        assert 0.97 * len(ours) < n <= len(ours)
-        if model is by_position:
-            y, treated = ours["visit"].to_numpy(), ours["arm"] == "mail"
-            score = model.predict(ours)
-            expected = auuc_inference(y, score, treatment=treated)
-            assert found["auuc"]["estimate"] == pytest.approx(expected.estimate)
-            certificate = certify(score, y=y, treatment=treated)
-            assert found["certificate"]["lower_bound"] == certificate.lower_bound
-        assert found["doubt"] is None
-        assert "none was recognised as one that the model learnt from" in found["notes"][0]
+        assert found["rows"]["n_rows"] == len(ours)
+        y, treated = ours["visit"].to_numpy(), ours["arm"] == "mail"
+        score = model.predict(ours)
+        expected = auuc_inference(y, score, treatment=treated)
+        assert found["auuc"]["estimate"] == pytest.approx(expected.estimate)
+        certificate = certify(score, y=y, treatment=treated)
+        assert found["certificate"]["lower_bound"] == certificate.lower_bound
+        assert found["notes"] == [NEW_ROWS]
     assert len(by_id.judge(new, every_percent=True).expected.share) == 101
+
+
+def test_part_of_the_rows_of_the_fit_is_judged_with_the_reminder(table, by_id):
+    found = by_id.judge(table.iloc[1:])
+    assert found is not by_id.evidence
+    assert found["notes"][0] == NEW_ROWS
 
 
 def test_no_few_people_are_between_two_numbers_of_new_rows(by_position, new):
@@ -99,78 +101,19 @@ def test_no_few_people_are_between_two_numbers_of_new_rows(by_position, new):
     assert by_position.judge(few.head(30), every_percent=True)["rows"]["n_rows"] == 30
 
 
-def test_rows_of_the_trial_among_new_ones(table, by_id, by_position, new):
-    mixed = pd.concat([new, table.head(1_000)])
-    found = by_id.judge(mixed)
-    assert found["rows"]["n_rows"] <= (new["arm"] != "phone").sum()
-    assert "the others are rows that the model learnt from" in found["notes"][0]
-    with pytest.raises(ValueError, match=r"there are no ids.*fit the model with an id column"):
-        by_position.judge(mixed)
-    for part in (table.head(4_000), table.iloc[1:], table.sample(300, random_state=0)):
-        with pytest.raises(ValueError, match="look like rows that it learnt from"):
-            by_position.judge(part)
-        with pytest.raises(ValueError, match="rows that it learnt from"):
-            by_id.judge(part)
-
-
-def test_rows_that_were_rounded_or_stand_twice_are_recognised(table, by_position):
-    rounded = table.assign(spent=table["spent"].round(1))
-    for changed in (rounded, pd.concat([table, table]), rounded.sample(500, random_state=1)):
-        with pytest.raises(ValueError, match="look like rows that it learnt from"):
-            by_position.judge(changed)
-
-
-@pytest.mark.gate
-def test_a_hold_out_file_with_ids_is_judged_on_what_was_set_aside(table):
-    model = fit_trial_model(table, **NAMES, id="person", model="tm", hold_out=0.3)
-    n_aside = model.evidence["rows"]["n_rows"]
-    assert model.judge(table) is model.evidence
-    found = model.judge(table.iloc[:-1])
-    assert 0.97 * n_aside < found["rows"]["n_rows"] <= n_aside
-    assert found["auuc"]["estimate"] == pytest.approx(model.evidence["auuc"]["estimate"], abs=0.01)
-
-
-@pytest.mark.gate
-def test_rows_that_cannot_be_told_apart_get_no_certificate(table):
-    few = table[["arm", "visit", "member"]]
-    model = fit_trial_model(few, **NAMES, model="tm")
-    found = model.judge(few.head(2_000))
-    assert "look too much alike to be told apart" in found["doubt"]
-    assert found["certificate"] is None
-    assert model.judge(few)["certificate"] is not None
-
-
-def test_the_rows_of_the_fit_under_other_ids(table, by_id):
-    padded = table.assign(person="0" + table["person"]).head(3_000)
-    with pytest.raises(ValueError, match=r"their ids are new.*write the ids as the file"):
-        by_id.judge(padded)
-
-
-@pytest.mark.gate
-def test_a_model_that_forgets_its_rows(table):
-    model = fit_trial_model(table, **NAMES, id="person", model="tm", forget_rows=True)
-    found = model.judge(table.head(3_000))
-    assert "was told to forget its rows" in found["doubt"]
-    assert found["certificate"] is None
-    assert model.judge(table)["certificate"] is None  # nor does it know its own file
-
-
 def test_names_that_are_no_texts(table, by_id):
     assert by_id.judge(table.assign(**{"more": 1}).rename(columns={"more": 7})) is by_id.evidence
     with pytest.raises(ValueError, match="columns of different names, got '7' more than once"):
         by_id.judge(table.assign(a=1, b=2).rename(columns={"a": 7, "b": "7"}))
 
 
-def test_a_table_without_outcomes_cannot_judge(table, by_id, new):
+def test_a_table_without_outcomes_cannot_judge(table, by_id):
     with pytest.raises(ValueError, match="should have the column 'visit'"):
         by_id.judge(table.drop(columns="visit"))
     with pytest.raises(ValueError, match="should have the column 'person'"):
         by_id.judge(table.drop(columns="person"))
     with pytest.raises(ValueError, match="should hold 'mail' and 'none', got 'phone'"):
         by_id.judge(table[table["arm"] == "phone"])
-    known = table[table["arm"] == "mail"].head(300)
-    with pytest.raises(ValueError, match="both arms should be left to judge the model on"):
-        by_id.judge(pd.concat([known, new[new["arm"] == "none"]]))
 
 
 def test_column_names_as_json(by_id):

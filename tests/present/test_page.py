@@ -370,13 +370,6 @@ def test_the_file_is_whole_or_old(summary, page, tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_key_of_a_model_is_no_place_for_a_page(summary, tmp_path):
-    (key := tmp_path / "m.model.key").write_text("00" * 16)
-    with pytest.raises(ValueError, match="another file than the key of a model"):
-        write_report(summary, key)
-    assert key.read_text() == "00" * 16
-
-
 def luminance(colour):
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]

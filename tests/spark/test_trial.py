@@ -1,4 +1,3 @@
-import pickle
 import tempfile
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +17,6 @@ from tests.spark.cases import MARKS, lost_executor, partitions
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
-from auucmax.data.seen import TrainingRecord
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import ShrunkInteractions
@@ -65,7 +63,7 @@ def test_fit_is_that_in_memory(even, trial, how):
     assert not hasattr(settings, "coef_")
     assert distance(found, expected) < 1e-6
     assert found.intercept_ == pytest.approx(expected.intercept_, abs=1e-9)
-    assert found.training_record_.given == expected.training_record_.given
+    assert found.checksum_ == expected.checksum_
     assert np.allclose(found.predict(trial.X), expected.predict(trial.X), rtol=0, atol=1e-9)
 
 
@@ -148,7 +146,7 @@ def test_a_lost_executor_changes_nothing(even, monkeypatch, tmp_path):
     with lost_executor(3, monkeypatch, tmp_path):
         found = on_spark.fit(even, **COLUMNS, model=settings)
     assert np.array_equal(found.coef_, expected.coef_)
-    assert found.training_record_.given == expected.training_record_.given
+    assert found.checksum_ == expected.checksum_
 
 
 def test_rows_in_another_order_are_noticed_where_it_matters(even, model):
@@ -291,13 +289,11 @@ def test_evaluation_and_certificate_of_a_column_and_a_model(even, trial, model):
 
 
 def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
-    with pytest.raises(ValueError, match="the rows should be new to the model, got rows of which"):
+    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
         on_spark.certify(even, **COLUMNS, score=model)
     new = make_trial(1000, n_features=5, random_state=1)
     df = spark.createDataFrame(new.X.assign(y=new.y, t=new.treatment))
     assert on_spark.certify(df, **COLUMNS, score=model).n_rows == 1000
-    with pytest.raises(ValueError, match="the rows should be new to the model"):
-        on_spark.certify(df.union(even.select(df.columns).limit(60)), **COLUMNS, score=model)
 
 
 def test_errors_are_one_line_of_ours(even):
@@ -363,8 +359,7 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     )
     assert distance(again, found) < 1e-12
     assert again.certificate_ == found.certificate_
-    assert again.training_record_.given == found.training_record_.given
-    assert again.training_record_.learnt.to_dict() == found.training_record_.learnt.to_dict()
+    assert again.checksum_ == found.checksum_
     assert not df.storageLevel.useMemory
     # The rows of the two arms are counted in each partition, and a hash of that keeps them apart.
     other = (rows["t"] == "phone").to_numpy()
@@ -375,22 +370,19 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     seed = int(np.random.default_rng(0).integers(2**62))
     apart = np.zeros(len(other), dtype=bool)
     apart[~other] = part_of(np.concatenate(keys), 2, seed) == 1
-    record = found.training_record_
-    assert record.given[0] == N_ROWS
-    assert record.set_aside.n_rows == apart.sum() == found.certificate_.n_rows
+    assert found.checksum_.n_rows == N_ROWS
+    assert apart.sum() == found.certificate_.n_rows
     learnt = rows[~other & ~apart]
     expected = AUUCMax(selection=None, norm=found.norm_, control="none")
     expected.fit(learnt.drop(columns=["y", "t"]), learnt["y"], treatment=learnt["t"])
     assert distance(found, expected) < 1e-6
-    assert record.learnt.is_own(*expected.training_record_.given)
 
-    kept, known = (spark.createDataFrame(rows[which | other]) for which in (apart, ~apart))
+    kept = spark.createDataFrame(rows[apart | other])
     certificate = on_spark.certify(kept, **COLUMNS, **arms, score=found)
-    assert certificate.n_rows == record.set_aside.n_rows
+    assert certificate.n_rows == apart.sum()
     assert certificate.n_candidates == len(found.selection_path_) == 2
-    for seen in (known, df):
-        with pytest.raises(ValueError, match="rows should be new to the model"):
-            on_spark.certify(seen, **COLUMNS, **arms, score=found)
+    with pytest.raises(ValueError, match="rows should be new to the model"):
+        on_spark.certify(df, **COLUMNS, **arms, score=found)
 
 
 def test_scores_of_several_arms_are_their_uplifts(spark):
@@ -400,21 +392,6 @@ def test_scores_of_several_arms_are_their_uplifts(spark):
     assert list(found)[-2:] == ["uplift mail", "uplift phone"]
     found = found.set_index("person").loc[people["person"]]
     np.testing.assert_allclose(found.iloc[:, -2:], model.uplift(people), rtol=0, atol=1e-12)
-
-
-def test_what_a_model_remembers_of_its_rows_stays_with_the_driver():
-    table = arms_table(1_000)
-    for model in (fitted(table), next(iter(fitted(table).models.values()))):
-        light = spark_trial._without_rows(model)
-        np.testing.assert_array_equal(light.uplift(table), model.uplift(table))
-        (kept, *_), (sent, *_) = (
-            [one.seen for one in getattr(own, "models", {"": own}).values()]
-            for own in (model, light)
-        )
-        assert kept.contents is not None
-        assert kept.key is not None
-        assert sent.ids is sent.contents is sent.key is None
-        assert kept.key not in pickle.dumps(light)
 
 
 def with_place(frame):
@@ -444,24 +421,14 @@ def fitted_inside(kind, frame):
 
 
 @pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "trial model", "loaded"])
-def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind, monkeypatch):
+def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind):
     def change(rows):
         return rows if kind == "scaled" else with_place(rows)
 
     model = fitted_inside(kind, change(frame))
     df = spark.createDataFrame(change(frame)).repartition(2)
-    looked_at = []
-
-    def candidates(record, rows):
-        looked_at.append((record, rows))
-        return original(record, rows)
-
-    original = TrainingRecord.candidates_compared
-    monkeypatch.setattr(TrainingRecord, "candidates_compared", candidates)
-    with pytest.raises(ValueError, match=r"of which (100|99)% are rows that it was fitted on"):
+    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
         on_spark.certify(df, **COLUMNS, score=model)
-    ((record, rows),) = looked_at
-    assert rows.own == record.given or record.learnt.is_own(*rows.own)
     new = make_trial(800, n_features=5, random_state=1)
     rows = spark.createDataFrame(change(new.X.assign(y=new.y, t=new.treatment)))
     certificate = on_spark.certify(rows, **COLUMNS, score=model)

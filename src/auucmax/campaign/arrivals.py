@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import pdtrc
 
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.campaign.arm_balance import LARGEST
 from auucmax.campaign.settings import Settings
-from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
+from auucmax.data.hashing import keyed_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
@@ -135,10 +134,10 @@ def read_arrivals(
 ) -> tuple[Arrivals, Arrivals]:
     """Rows of days up to ``last_day``, which entered before, and of those after it up to ``day``.
 
-    The latter in the order of arrival, with scores. Rows that the model learnt from are refused.
+    The latter in the order of arrival, with scores. The rows of the fit of the model are refused.
     """
     entered = -(2**62) if last_day is None else last_day
-    parts, learnt, first = [], list[_Learnt](), 0
+    parts, first = [], 0
     for frame in _frames(table, settings, model):
         rows, frame = _closed_rows(frame, settings, key, first, day)
         first += rows.n_given
@@ -147,12 +146,13 @@ def read_arrivals(
         if fresh.any():
             own = frame[fresh]
             new = new._replace(scores=_scores(own, settings, model), values=_values(own, model))
-            if model is not None:
-                learnt.append(_Learnt.of(own, new, settings, model))
         parts.append((rows.take(~fresh), new))
     old, new = (_joined(own) for own in zip(*parts, strict=True))
-    if learnt and model is not None:
-        _check_new_to_model(learnt, model)
+    if model is not None and len(new.day) and model.is_own(table):
+        raise ValueError(
+            "the rows should be new to the model, got those that it was fitted on. Monitor a model "
+            "that was fitted on other rows."
+        )
     return old, new.take(np.lexsort((*new.turn, new.day)))
 
 
@@ -244,8 +244,6 @@ def _frames(
     wanted = settings.columns
     if model is not None:
         wanted += model.score_columns
-        named = _names_of(model)
-        wanted += [] if named is None or named not in table.columns else [named]
     check_names(table, wanted)
     yield from pieces_of(table, list(dict.fromkeys(wanted)))
 
@@ -372,55 +370,6 @@ def _values(frame: pd.DataFrame, model: TrialModel | None) -> NDArray[np.float32
     if model is None:
         return np.empty((0, len(frame)), np.float32)
     return np.clip(model.encoder.column_values(frame), -LARGEST, LARGEST).astype(np.float32)
-
-
-def _names_of(model: TrialModel) -> str | None:
-    """The column by which a model knows the rows that it learnt from: of its groups, or ids."""
-    return model.columns.groups or model.columns.id
-
-
-class _Learnt(NamedTuple):
-    """What is asked of a model: whether it learnt from rows with these hashes."""
-
-    contents: Hashes
-    ids: Hashes | None
-    total: int
-
-    @classmethod
-    def of(
-        cls, frame: pd.DataFrame, rows: Arrivals, settings: Settings, model: TrialModel
-    ) -> _Learnt:
-        contents = content_hashes(np.asarray(model.encoder.transform(frame)))
-        ids, named = None, _names_of(model)
-        if named is not None and named in frame.columns:
-            texts = id_texts(frame[named], f"the column {named!r}")
-            ids = np.asarray(pd.util.hash_array(texts, hash_key=model.recipe.key))
-        low, high = settings.outcome_range
-        total = row_total(contents[FINEST], low + (high - low) * rows.y, rows.treated)
-        return cls(contents[model.seen.grid], ids, total)
-
-
-_BY_CHANCE = 1e-6  # that a look at new rows alone is refused: one may look every day for years
-
-
-def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
-    """Raise a ValueError if the model learnt from some of the rows, or that cannot be told."""
-    contents, ids, totals = zip(*learnt, strict=True)
-    names = None if any(own is None for own in ids) else np.concatenate(ids)
-    verdict = model.seen.judge(np.concatenate(contents), sum(totals) % 2**64, names)
-    n, n_known = len(verdict.new), int((~verdict.new).sum())
-    chance = 0.0 if model.seen.ids is None else model.seen.ids.false_rate * n
-    if verdict.is_own or (n_known and pdtrc(n_known - 1, chance) < _BY_CHANCE):
-        raise ValueError(
-            f"the rows should be new to the model, got {n_known:,} of {n:,} that it learnt from. "
-            f"Monitor a model that was fitted on other rows."
-        )
-    if not verdict.is_sure:
-        raise ValueError(
-            f"the rows should be new to the model, got rows of which it cannot be told: "
-            f"{verdict.note[:1].lower()}{verdict.note[1:]} Fit a model with ids, and keep its key "
-            f"beside it."
-        )
 
 
 def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:

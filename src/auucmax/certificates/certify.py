@@ -152,7 +152,6 @@ def certify(
     upper: bool = False,
     folds: ArrayLike | None = None,
     n_candidates: int = 1,
-    ids: ArrayLike | None = None,
     control: Any = None,
     **options: Any,
 ) -> Certificate:
@@ -160,10 +159,10 @@ def certify(
 
     Parameters
     ----------
-    model_or_score : a fitted model with ``predict``, or (n,) scores. A model of this package (also
-        inside a Pipeline or a search, or loaded from a file) remembers hashes of its rows: if more
-        of the rows look like learnt ones than chance explains, it is an error. Of scores nothing is
-        known. Or the :class:`BinnedLevels` of rows that are too many
+    model_or_score : a fitted model with ``predict``, or (n,) scores. The rows must
+        be new to it: a model of this package (also inside a Pipeline or a search, or loaded from a
+        file) keeps a checksum of its training rows, and it is an error to certify it on exactly
+        these. Or the :class:`BinnedLevels` of rows that are too many
         for memory: then X, y and treatment stay out, and "auto" is "betting-fixed" if outcomes are
         0/1, otherwise "dkw-bernstein". What is certified is the ranking by the exact scores.
     X : (n, d) features of the held-out rows; needed for a model only.
@@ -179,8 +178,7 @@ def certify(
         fitted on the other folds. Each fold is certified at delta / folds, and the bounds are for
         the mean AUUC of the folds' models, weighted by rows.
     n_candidates : how many scores this one was chosen from on these very rows. A model that kept
-        rows apart to choose by, or a search around it, adds its own where these are the rows.
-    ids : (n,) names of the rows, checked against those that the model was fitted with.
+        rows apart to choose by, or a search around it, adds its own.
     control : label of the control group, when treatment is not 0/1 (default: the model's).
     options : of the bound, as in :func:`auucmax.certificates.betting_bound`: outcome_range,
         outcome_model (predictions, or with X a fitted model), outcome_model_range, groups,
@@ -202,7 +200,7 @@ def certify(
     each = delta / ((4 if upper else 2) if joint else 1)
     price: dict[str, Any] = {"delta": each, "n_candidates": n_candidates}
     if isinstance(model_or_score, BinnedLevels):
-        given = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids} | options
+        given = {"X": X, "y": y, "treatment": treatment, "folds": folds} | options
         swapped = replace(model_or_score, sums=model_or_score.sums[::-1])
         given["control"] = control
         sides = (model_or_score, swapped)[: 1 + upper]
@@ -212,7 +210,7 @@ def certify(
         n_rows = model_or_score.n_rows
     else:
         control = getattr(model_or_score, "control", None) if control is None else control
-        rows = HeldOut.of(X, y, treatment, ids, control)
+        rows = HeldOut.of(X, y, treatment, control)
         data = rows.y, rows.scores(model_or_score), rows.treated
         n_candidates *= rows.candidates_of(model_or_score)
         _check_folds(folds, model_or_score)
@@ -297,7 +295,6 @@ def certify_difference(
     treatment: ArrayLike,
     delta: float = 0.05,
     n_candidates: int = 1,
-    ids: ArrayLike | None = None,
     control: Any = None,
     **options: Any,
 ) -> LowerBound:
@@ -316,7 +313,7 @@ def certify_difference(
     """
     _check_names(options, ("outcome_range", "groups", "n_dealings", "random_state"))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
-    rows = HeldOut.of(X, y, treatment, ids, control)
+    rows = HeldOut.of(X, y, treatment, control)
     scores = [rows.scores(model, mixed=True) for model in (first, second)]
     for model in (first, second):
         n_candidates *= rows.candidates_of(model)
@@ -339,7 +336,6 @@ def certify_thresholds(
     thresholds: ArrayLike,
     delta: float = 0.05,
     n_candidates: int = 1,
-    ids: ArrayLike | None = None,
     control: Any = None,
     **options: Any,
 ) -> pd.DataFrame:
@@ -365,7 +361,7 @@ def certify_thresholds(
     """
     _check_names(options, BETTING_OPTIONS)
     control = getattr(model_or_score, "control", None) if control is None else control
-    rows = HeldOut.of(X, y, treatment, ids, control)
+    rows = HeldOut.of(X, y, treatment, control)
     score = rows.scores(model_or_score)
     values = check_column(np.atleast_1d(thresholds), "thresholds")
     price = check_whole(n_candidates, "n_candidates", 1) * rows.candidates_of(model_or_score)

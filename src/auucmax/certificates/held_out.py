@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Bools, Floats, check_column, check_treatment
-from auucmax.data.hashing import hash_ids
-from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.data.hashing import Checksum
 
 
 class HeldOut(NamedTuple):
@@ -19,7 +17,6 @@ class HeldOut(NamedTuple):
     X: Any
     y: Floats
     treated: Bools
-    ids: ArrayLike | None
 
     @classmethod
     def of(
@@ -27,7 +24,6 @@ class HeldOut(NamedTuple):
         X: Any,
         y: ArrayLike | None,
         treatment: ArrayLike | None,
-        ids: ArrayLike | None,
         control: Any,
     ) -> HeldOut:
         if y is None:
@@ -42,7 +38,7 @@ class HeldOut(NamedTuple):
             )
         outcome = check_column(y, "y")
         treated = check_treatment(treatment, len(outcome), control=control)
-        return cls(X, outcome, treated, ids)
+        return cls(X, outcome, treated)
 
     def scores(self, model_or_score: Any, mixed: bool = False) -> Floats:
         """Scores of the rows; ``mixed``: models and scores may come together."""
@@ -61,28 +57,11 @@ class HeldOut(NamedTuple):
         return check_column(model_or_score, "score", len(self.y))
 
     def candidates_of(self, model: Any) -> int:
-        """How many candidates the model compared on these rows; an error if it learnt from them."""
-        record, seen = record_of(model)
-        self._check_ids(record)
-        if record is None:
+        """How many candidates the model compared; an error if it was fitted on these rows."""
+        fitted = fitted_on(model)
+        if fitted is None:
             return 1
-        rows = RowSet.of(seen(self.X), self.y, self.treated)
-        return record.candidates_compared(rows, by_ids=self.ids is not None)
-
-    def _check_ids(self, record: TrainingRecord | None) -> None:
-        if self.ids is None:
-            return
-        if record is None or record.ids is None:
-            raise ValueError(
-                "ids should be checked against those that a model was fitted with, got no such "
-                "model (pickles and files do not keep them). Fit it with ids=..., or leave ids out."
-            )
-        seen = np.isin(hash_ids(self.ids, len(self.y)), record.ids)
-        if seen.any():
-            raise ValueError(
-                f"the rows should be new to the model, got {int(seen.sum())} of {len(seen)} ids "
-                f"that it was fitted on. Certify on rows that were kept apart."
-            )
+        return fitted.candidates(Checksum.of(fitted.seen(self.X), self.y, self.treated))
 
 
 @dataclass(frozen=True)
@@ -102,43 +81,70 @@ class InnerRows:
         return X
 
 
-def record_of(model: Any) -> tuple[TrainingRecord | None, InnerRows]:
-    """Return what a model remembers of its rows, and how it sees other rows.
+class FittedOn(NamedTuple):
+    """The rows of a fit, and how the model sees other rows.
+
+    ``n_candidates`` were compared on rows that the model set aside: nobody can tell such rows from
+    new ones, so a certificate pays for them on all rows.
+    """
+
+    checksum: Checksum
+    seen: InnerRows
+    n_candidates: int = 1
+
+    def candidates(self, rows: Checksum) -> int:
+        """``n_candidates``, or an error if these are the rows of the fit."""
+        if rows == self.checksum:
+            raise ValueError(
+                "the rows should be new to the model, got the rows that it was fitted on, which "
+                "are no evidence of how it ranks others. Certify on rows that were kept apart, or "
+                "fit AUUCMax(selection='certificate'), which keeps half of them apart."
+            )
+        return self.n_candidates
+
+
+def fitted_on(model: Any) -> FittedOn | None:
+    """Return what is known of the rows that a model was fitted on; None if it is nothing.
 
     It may be inside a search, a pipeline or a TrialModel, and these inside each other.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> from auucmax import TwoModels, make_trial
     >>> trial = make_trial(1000, random_state=0)
     >>> model = TwoModels().fit(trial.X, trial.y, treatment=trial.treatment)
-    >>> record, seen = record_of(make_pipeline(FunctionTransformer(np.abs), model))
-    >>> record
-    TrainingRecord(1,000 rows)
-    >>> np.array_equal(seen(trial.X), np.abs(trial.X))
+    >>> found = fitted_on(make_pipeline(FunctionTransformer(np.abs), model))
+    >>> found.checksum.n_rows
+    1000
+    >>> np.array_equal(found.seen(trial.X), np.abs(trial.X))
     True
     """
     steps: tuple[Any, ...] = ()
     n_tried = 1
     # From the outermost model inwards, with the steps that its rows take on the way.
-    while not hasattr(model, "training_record_"):
+    while not hasattr(model, "checksum_"):
         if hasattr(model, "best_estimator_"):
             n_tried *= len(model.cv_results_["params"]) if hasattr(model, "cv_results_") else 1
             model = model.best_estimator_
         elif hasattr(model, "steps"):
             steps += (model[:-1],) if len(model.steps) > 1 else ()
             model = model.steps[-1][1]
-        elif hasattr(model, "encoder") and hasattr(model, "record"):  # a TrialModel
-            return model.record, InnerRows((*steps, model.encoder), len(model.encoder.terms_))
+        elif hasattr(model, "encoder") and hasattr(model, "n_compared"):  # a TrialModel
+            if model.warning is not None:
+                raise ValueError(
+                    f"the model should be that of a trial, got one that is not. {model.warning} "
+                    f"Use model.judge(table), which checks the rows of a sound trial first."
+                )
+            seen = InnerRows((*steps, model.encoder), len(model.encoder.terms_))
+            return FittedOn(model.checksum, seen, model.n_compared)
         else:
-            return None, InnerRows(steps)
-    record = model.training_record_
-    if record.set_aside is not None:
-        # A search compared its models on all rows that it was given, those set aside included.
-        record = replace(record, n_candidates=record.n_candidates * n_tried)
-    return record, InnerRows(steps, model.n_features_in_)
+            return None
+    # A search compared its models on all rows that it was given, those set aside included.
+    n_candidates = model.n_candidates_ * n_tried if hasattr(model, "certificate_") else 1
+    return FittedOn(model.checksum_, InnerRows(steps, model.n_features_in_), n_candidates)
 
 
 def predicted_outcome(options: dict[str, Any], X: Any) -> dict[str, Any]:

@@ -124,8 +124,6 @@ def verdict_of_arms(evidence: ArmsEvidence) -> str:
     who = "Choosing the arm of each person"
     if certificate is not None and certificate["random_lower_bound"] > 0:
         return f"{who} beats the same arms for random people, which is certified."
-    if (random["area_lower"] or 0) > 0 and evidence["doubt"] is not None:
-        return "Nothing is shown of the policy: the model may have learnt from these rows."
     if (random["area_lower"] or 0) > 0:
         return (
             f"{who} beats the same arms for random people by its interval; this is not certified."

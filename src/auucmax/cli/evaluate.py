@@ -57,10 +57,9 @@ def evaluate(
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
 
     Of a MODEL alone, what was found when it was fitted, on rows that its models had not seen. With
-    DATA, what these rows show: rows that the model learnt from are left out if ids tell them;
-    otherwise a file with such rows is refused. With --score-column (and --treatment, --outcome)
-    scores of any origin are judged; they must not have been made from these rows. Rows that fail
-    the check of a trial get a warning first, and no certificate.
+    DATA, what these rows show, which must be new to the model. With --score-column (and
+    --treatment, --outcome) scores of any origin are judged; they must not have been made from these
+    rows. Rows that fail the check of a trial get a warning first, and no certificate.
     """
     from auucmax.model import ArmsEvidence
 
@@ -157,8 +156,6 @@ def _check_no_after(after: list[str] | None) -> None:
 def _no_certificate(found: dict[str, Any]) -> str:
     if found["failed_check"] is not None:
         return "none, for the check of the trial fails"
-    if found["doubt"] is not None:
-        return "none, for the model may have learnt from these rows"
     if not found["rows"]["binary"]:
         return "none, for outcomes are not 0/1 and no range of them is known (--outcome-range)"
     return "none"

@@ -103,14 +103,6 @@ def fit(
             "pays for all of them.",
         ),
     ] = 1,
-    forget_rows: Annotated[
-        bool,
-        typer.Option(
-            "--forget-rows",
-            help="Keep no filter of hashed rows, and no key of it: `evaluate` cannot tell then "
-            "whether rows are new.",
-        ),
-    ] = False,
     minutes: Annotated[
         float | None,
         typer.Option(
@@ -152,14 +144,10 @@ def fit(
     from auucmax._progress import speaking
     from auucmax.cli.trials import Source, column_options, read_rows, several_arms
     from auucmax.model import fit_arms_model, fit_trial_model
-    from auucmax.model.file import key_file
 
     begin = time.perf_counter()
     _check_gone(test_share=test_share, calibration_share=calibration_share)
     check_target(output, data)
-    key = None if forget_rows else str(key_file(output))
-    if key:
-        check_target(key, data, is_own=True)
     table = read_rows(Source(data, query, memory, decimal, encoding))
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
@@ -172,7 +160,7 @@ def fit(
         minutes = max(minutes - (time.perf_counter() - begin) / 60, 1e-6)
     how: dict[str, Any] = {
         "despite_check": despite_check, "model": model, "n_candidates": candidates,
-        "forget_rows": forget_rows, "minutes": minutes, "random_state": seed,
+        "minutes": minutes, "random_state": seed,
     }  # fmt: skip
     with speaking():
         if labels := several_arms(table, named):
@@ -181,21 +169,19 @@ def fit(
             fitted_arms = fit_arms_model(
                 table, **named, cost=costs_by_arm(cost, labels), budget=budget, **how
             )
-            _save_arms(fitted_arms, data, output, key, as_json)
+            _save_arms(fitted_arms, data, output, as_json)
             return
         _check_for_two(cost=cost, budget=budget)
         fitted = fit_trial_model(table, **named, **how, hold_out=hold_out)
     _save(fitted, fitted.summary["table"], data, output)
     if as_json:
-        print_json(fitted.evidence.told() | fitted.summary | {"file": str(output), "key_file": key})
+        print_json(fitted.evidence.told() | fitted.summary | {"file": str(output)})
         return
     found = fitted.evidence.facts | fitted.summary
-    _tell(found, fitted.columns.gain, output, key, fitted.evidence.harm)
+    _tell(found, fitted.columns.gain, output, fitted.evidence.harm)
 
 
-def _tell(
-    found: dict[str, Any], gain: str, output: Path, key: str | None, harm: str | None
-) -> None:
+def _tell(found: dict[str, Any], gain: str, output: Path, harm: str | None) -> None:
     """What was learnt; ``harm`` comes first, and more rows are no advice then."""
     print_banner(found["failed_check"])
     how, *others = found["notes"]
@@ -211,7 +197,7 @@ def _tell(
     cautions += [] if harm else to_try(found, str(output))
     verdict = f"{harm} {verdict_of(found)}" if harm else verdict_of(found)
     print_result(
-        verdict, lines, cautions=[*cautions, *_of_key(key)],
+        verdict, lines, cautions=cautions,
         details=_told(found["model"], found, gain), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip
 
@@ -222,16 +208,6 @@ def _left_out(table: dict[str, Any]) -> str:
     told = [f"{others:,} of other arms"] if others else []
     told += [f"{lost:,} without an outcome"] if lost else []
     return f" Left out: {' and '.join(told)}." if told else ""
-
-
-def _of_key(key: str | None) -> list[str]:
-    """What must be known of a key, if one was written."""
-    if not key:
-        return []
-    return [
-        f"The model's key, {Path(key).name} beside it, lets `evaluate` know rows that it learnt "
-        f"from: share the model without it."
-    ]
 
 
 def _check_for_arms(hold_out: float) -> None:
@@ -260,7 +236,7 @@ def _save(fitted: TrialModel | ArmsModel, summary: dict[str, Any], data: str, ou
     save_model(fitted, output)
 
 
-def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_json: bool) -> None:
+def _save_arms(fitted: ArmsModel, data: str, output: Path, as_json: bool) -> None:
     from auucmax.cli.arms import as_json as for_machines
     from auucmax.cli.arms import harm_of_arms, lines_of_arms, told_of_arms, verdict_of_arms
 
@@ -269,7 +245,7 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_j
     if as_json:
         summaries = {label: one.summary for label, one in fitted.models.items()}
         found = for_machines(evidence, summaries) | fitted.summary
-        print_json(found | {"file": str(output), "key_file": key})
+        print_json(found | {"file": str(output)})
         return
     print_banner(evidence["failed_check"])
     how, *others = evidence["notes"]
@@ -280,7 +256,7 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_j
     print_result(
         " ".join([*harm_of_arms(evidence), verdict_of_arms(evidence)]),
         lines_of_arms(evidence, fitted.columns.gain),
-        cautions=[*cautions, *_of_key(key)],
+        cautions=cautions,
         details=told_of_arms(evidence), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip
 

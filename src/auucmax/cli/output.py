@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARAMETERS = (
     "treatment", "outcome", "treated", "control", "id", "groups", "features", "ignore", "after",
     "categorical", "numeric", "lower_is_better", "drop_missing_outcomes", "despite_check", "model",
-    "hold_out", "n_candidates", "forget_rows", "minutes", "share", "budget", "cost", "value",
+    "hold_out", "n_candidates", "minutes", "share", "budget", "cost", "value",
     "n_people", "new_levels", "query", "memory", "decimal", "encoding", "expected_share", "splits",
     "n_jobs", "dialect", "keep", "outcome_range", "propensity", "window", "date", "as_of",
     "treated_share", "score_column", "rival_column", "delta", "state", "chosen", "people",
@@ -98,8 +98,8 @@ def as_options(message: str) -> str:
 
     >>> as_options("hold_out should be below 1, got 2. Pass treated=... and control='no'.")
     '--hold-out should be below 1, got 2. Pass --treated ... and --control no.'
-    >>> as_options("Pass after=['sent', 'opened'], or forget_rows=True (in Python: or norm=1).")
-    'Pass --after "sent,opened", or --forget-rows.'
+    >>> as_options("Pass after=['sent', 'opened'], or despite_check=True (in Python: or norm=1).")
+    'Pass --after "sent,opened", or --despite-check.'
     >>> as_options("Pass outcome_range=(0, 500), say.")
     'Pass --outcome-range 0 500, say.'
     >>> as_options("share or budget should be given, got both. Lower at_least, not 'at_least'.")

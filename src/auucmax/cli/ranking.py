@@ -15,7 +15,7 @@ def verdict_of(facts: Mapping[str, Any]) -> str:
     """Whether a ranking beats a random order, and how sure that is.
 
     >>> auuc = {"gain": 0.01, "gain_lower": -0.01, "gain_upper": 0.03}
-    >>> none = dict.fromkeys(("certificate", "failed_check", "doubt", "randomisation"))
+    >>> none = dict.fromkeys(("certificate", "failed_check", "randomisation"))
     >>> verdict_of({"auuc": auuc} | none)
     'The ranking is not shown to beat a random order.'
     """
@@ -27,8 +27,6 @@ def verdict_of(facts: Mapping[str, Any]) -> str:
     told = "The ranking is not shown to beat a random order."
     if _is_certified(facts):
         told = "The ranking beats a random order, which is certified."
-    elif low is not None and low > 0 and facts["doubt"] is not None:
-        told = "Nothing is shown of the ranking: the model may have learnt from these rows."
     elif low is not None and low > 0:
         told = "The ranking beats a random order by its interval; this is not certified."
     elif high is not None and high < 0:

@@ -1,25 +1,20 @@
-"""Hashes of rows and ids, to 64 bits: numbers as float32, texts and others by their own hashes."""
+"""Hashes of rows, and checksums of tables: numbers as float32, other values by their own hashes."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, check_labels
+from auucmax._validation import Bools, Floats
 
 Hashes = NDArray[np.uint64]
 
-COMPILE_ROWS = 200_000  #: from this many rows on, numba
-#: Significant digits, and decimals at most, to which numbers are rounded before hashing, the
-#: coarsest first. On that one a number that was rounded to a decimal or more hardly ever changes.
-GRIDS = ((3, 1), (3, 99), (6, 99))
-FINEST = len(GRIDS) - 1
-_HASHED = 2**12  # rows that are hashed together: as many as stay near the processor
-_THREADED = 2**16  # rows that one thread hashes at a time
+MODULUS = 2**53  #: of checksums: whole numbers that JSON holds
+_BLOCK = 2**16  # rows that are hashed at a time
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")  # as objects
 _MULTIPLY = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
@@ -47,112 +42,49 @@ def _column_numbers(column: pd.Series) -> Floats:
     return np.append(hashes.astype(np.float64), np.nan)[codes]  # missing: code -1, the last
 
 
-def content_hashes(X: NDArray[Any]) -> dict[int, Hashes]:
-    """(n,) a hash of the features of each row, by the place of each of the :data:`GRIDS`.
+def row_hashes(X: NDArray[Any]) -> Hashes:
+    """(n,) hashes of the rows of a matrix, whose numbers count as float32.
 
-    >>> found = content_hashes(np.array([[1.23456], [1.2341], [1.2]]))
-    >>> [len(set(hashes.tolist())) for hashes in found.values()]
-    [1, 2, 3]
+    >>> len(set(row_hashes(np.array([[1.0, 2], [2, 1], [1, 2 + 1e-12]]))))
+    2
     """
-    if len(X) < COMPILE_ROWS:
-        starts = range(0, max(len(X), 1), _HASHED)
-        blocks = [content_hashes_slow(X[start : start + _HASHED]) for start in starts]
-        return dict(enumerate(np.concatenate(blocks, axis=1)))
-    from auucmax.data.hashing_kernel import hash_contents
-
-    found = np.empty((len(GRIDS), len(X)), dtype=np.uint64)
-
-    def hash_block(start: int) -> None:
-        own = slice(start, start + _THREADED)
-        hash_contents(X[own], _TENS, _SCALES, _NEXT, found[:, own])
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(hash_block, range(0, len(X), _THREADED)))
-    return dict(enumerate(found))
-
-
-def content_hashes_slow(X: NDArray[Any]) -> Hashes:
-    """(grids, n) hash of each row: the twin of the compiled one."""
-    found = []
-    for codes in number_codes(X):
-        result = np.ones(len(X), dtype=np.uint64)
-        for column in codes.T:
-            result = (result ^ column) * _MULTIPLY[0]
-            result ^= result >> _SHIFTS[0]
-        found.append(mix_bits(result))
-    return np.array(found)
-
-
-def row_total(contents: Hashes, y: Floats, treated: Bools) -> int:
-    """The sum of hashes of whole rows, modulo 2^64: the same in any order.
-
-    ``contents`` are the hashes of their features on the finest grid.
-    """
-
-    def total_of(start: int) -> int:
-        own = slice(start, start + _THREADED)
-        if ((y[own] == 0) | (y[own] == 1)).all():  # mostly so, and quicker
-            known = _OF_BINARY[2 * treated[own].view(np.int8) + y[own].astype(np.int8)]
-        else:
-            known = _arm_and_outcome(y[own], treated[own])
-        return int(mix_bits(contents[own] ^ known).sum(dtype=np.uint64))
-
-    with ThreadPoolExecutor() as pool:
-        return sum(pool.map(total_of, range(0, len(y), _THREADED))) % 2**64
-
-
-def _arm_and_outcome(y: Floats, treated: Bools) -> Hashes:
-    arms = np.where(treated, np.uint64(1), np.uint64(2))
-    return mix_bits(number_codes(y)[-1] ^ arms)
-
-
-def number_codes(numbers: NDArray[Any]) -> list[Hashes]:
-    """A whole number for each number, on each grid: the same if they round to the same."""
+    found = np.zeros(len(X), dtype=np.uint64)
+    factors = mix_bits(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
     with np.errstate(over="ignore"):
-        short = np.ascontiguousarray(numbers, dtype=np.float32)
-    special = ~np.isfinite(short)
-    found = []
-    for digits, tens in on_grids(np.where(special, np.float32(0), short)):
-        codes = digits.astype(np.int64)
-        codes *= 1024
-        codes += tens
-        codes[special] = short.view(np.uint32)[special]
-        found.append(codes.view(np.uint64))
-    return found
+        for column, factor in zip(X.T, factors, strict=True):
+            short = column.astype(np.float32) + np.float32(0)  # 0.0 and -0.0 are one number
+            found += short.view(np.uint32) * factor
+    return mix_bits(found)
 
 
-def on_grids(short: NDArray[np.float32]) -> list[tuple[Floats, NDArray[np.int64]]]:
-    """For each grid: the digits as a whole number, and the power of ten of the first one.
+@dataclass(frozen=True)
+class Checksum:
+    """The rows of a trial as a checksum, which does not depend on their order.
 
-    By way of float32: a table may be stored so.
+    ``features`` is the sum of the hashes of the features alone, ``rows`` of features, outcome and
+    arm, both modulo 2^53. Checksums of parts add up to that of all rows.
 
-    >>> on_grids(np.array([123456, -0.09996], dtype=np.float32))[:2]
-    [(array([123.,  -1.]), array([5, 1])), (array([ 123., -100.]), array([ 5, -1]))]
+    >>> X, y, t = np.arange(6.0).reshape(3, 2), np.array([0.0, 1, 1]), np.array([True, False, True])
+    >>> Checksum.of(X, y, t) == Checksum.of(X[::-1], y[::-1], t[::-1])
+    True
+    >>> Checksum.of(X, y, t) == Checksum.of(X, 1 - y, t)
+    False
     """
-    place = (short.view(np.uint32) >> np.uint32(23) & np.uint32(255)).astype(np.int64)
-    place += 256 * (np.abs(short) >= _NEXT[place])
-    scaled, tens = short * _SCALES[place], _TENS[place]
-    found = []
-    for n_digits, decimals in GRIDS:
-        digits, own = np.rint(scaled * 10.0 ** (n_digits - 1)), tens
-        rounded_up = np.flatnonzero(np.abs(digits) >= 10.0**n_digits)
-        if len(rounded_up):
-            own = tens.copy()
-            digits.flat[rounded_up] /= 10
-            own.flat[rounded_up] += 1
-        first = n_digits - 1 - decimals  # of a number whose last digit is the last decimal
-        if (small := own < first).any():
-            digits = np.where(small, np.rint(short.astype(np.float64) * 10.0**decimals), digits)
-            own = np.maximum(own, first)
-        found.append((digits, own))
-    return found
 
+    n_rows: int
+    features: int
+    rows: int
 
-# By the exponent of a float32, whose numbers lie on both sides of at most one power of ten: that
-# power, and for the numbers below and above it k, where 10^k is the first below them, and 10^-k.
-_FIRST = np.floor((np.arange(256) - 127) * np.log10(2) + 1e-9).astype(np.int64)
-_NEXT, _TENS = 10.0 ** (_FIRST + 1.0), np.concatenate([_FIRST, _FIRST + 1])
-_SCALES = 10.0**-_TENS
+    @classmethod
+    def of(cls, X: Any, y: Floats, treated: Bools) -> Self:
+        """The checksum of some rows, with features as a model sees them."""
+        features = row_hashes(numbers_for(X))
+        rows = mix_bits(features ^ row_hashes(np.column_stack([y, treated])))
+        return cls(len(y), *(int(own.sum()) % MODULUS for own in (features, rows)))
+
+    def __add__(self, other: Self) -> Self:
+        features, rows = self.features + other.features, self.rows + other.rows
+        return type(self)(self.n_rows + other.n_rows, features % MODULUS, rows % MODULUS)
 
 
 def mix_bits(value: Hashes) -> Hashes:
@@ -166,10 +98,6 @@ def mix_bits(value: Hashes) -> Hashes:
     return value
 
 
-# Of control rows with the outcomes 0 and 1, then of treated ones.
-_OF_BINARY = _arm_and_outcome(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 1], dtype=bool))
-
-
 def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
     """(n,) hashes that nobody can compute who has not the key of 16 bytes (SipHash-2-4).
 
@@ -177,8 +105,8 @@ def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
     >>> hex(keyed_hashes(one, bytes(range(16)))[0])  # of the paper that describes it
     '0x93f5f5799a932462'
     """
-    starts = range(0, len(values), _THREADED)
-    parts = [values[start : start + _THREADED] for start in starts]
+    starts = range(0, len(values), _BLOCK)
+    parts = [values[start : start + _BLOCK] for start in starts]
     return np.concatenate([_siphash(part, key) for part in parts] or [values])
 
 
@@ -205,11 +133,3 @@ def _sip_rounds(v: list[Hashes], times: int) -> None:
             v[a], v[c] = v[a] + v[b], v[c] + v[d]
             v[b], v[d] = turned(v[b], by[0]) ^ v[a], turned(v[d], by[1]) ^ v[c]
             v[a] = turned(v[a], 32)
-
-
-def hash_ids(ids: ArrayLike, n_rows: int) -> Hashes:
-    """Sorted hashes of the ids of rows; 1, 1.0 and "1" have the same."""
-    labels = check_labels(ids, "ids", n_rows)
-    if labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels)):
-        labels = labels.astype(np.int64)
-    return np.unique(pd.util.hash_array(labels.astype(str).astype(object)))

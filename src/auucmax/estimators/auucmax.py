@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.estimators.base import SetAside
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, scaled_weights
+from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
-from auucmax.rows import ArrayRows, Question, Rows, ask, together
+from auucmax.rows import Question, Rows, ask, together
 from auucmax.solvers import TOLERANCE
 
 SELECTIONS = ("bound", "cv", "certificate", None)
@@ -137,16 +136,12 @@ class AUUCMax(FitsRows):
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> SetAside | None:
+    ) -> None:
         if self.selection == "certificate":
             if sample_weight is not None and np.ptp(sample_weight) > 0:
                 raise ValueError(_WEIGHTS)
             sample_weight = None
-        _, kept = self._fit_rows(scaled_weights(ArrayRows(X, y, treated, sample_weight)))
-        if kept is None:
-            return None
-        assert isinstance(kept.rows, ArrayRows)  # a half of them
-        return SetAside(kept.rows.keys.astype(np.intp), len(self.selection_path_))
+        super()._fit(X, y, treated, sample_weight)
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
         """The one way to fit, wherever the rows are; returns those learnt from and those kept."""

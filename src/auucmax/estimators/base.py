@@ -6,10 +6,7 @@ is here, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,33 +21,16 @@ from auucmax._validation import (
     Bools,
     Floats,
     check_column,
-    check_labels,
     check_treatment,
     check_treatment_given,
     check_weight,
 )
-from auucmax.data.hashing import hash_ids
-from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.data.hashing import Checksum
 from auucmax.metrics.functions import auuc_score
-
-_records: ContextVar[bool] = ContextVar("_records", default=True)
-
-
-@contextmanager
-def unrecorded() -> Iterator[None]:
-    """Models that are fitted on arrays in it keep no record of their rows, which takes a while.
-
-    For models that judge others and are then forgotten: nobody asks what they have seen.
-    """
-    token = _records.set(False)
-    try:
-        yield
-    finally:
-        _records.reset(token)
 
 
 def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
-    """``model.fit(X, y, **rows)``; pipelines and searches hand treatment, weights and ids on.
+    """``model.fit(X, y, **rows)``; pipelines and searches hand treatment and weights on.
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
@@ -177,13 +157,6 @@ def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floa
     return weight if whole else weight / weight.mean()
 
 
-class SetAside(NamedTuple):
-    """Rows that a model did not learn from, and among how many candidates it chose with them."""
-
-    rows: NDArray[np.intp]
-    n_candidates: int
-
-
 class UpliftEstimator(BaseEstimator):
     """Base class: ``fit(X, y, *, treatment)``, ``predict(X)`` -> scores, ``score`` -> AUUC.
 
@@ -193,7 +166,7 @@ class UpliftEstimator(BaseEstimator):
     never call ``set_fit_request``.
     """
 
-    __metadata_request__fit: ClassVar = {"treatment": True, "sample_weight": True, "ids": True}
+    __metadata_request__fit: ClassVar = {"treatment": True, "sample_weight": True}
     __metadata_request__score: ClassVar = {"treatment": True, "sample_weight": True}
 
     control: Any = None
@@ -207,7 +180,6 @@ class UpliftEstimator(BaseEstimator):
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
     ) -> Self:
         """Learn to rank from the rows of a trial.
 
@@ -218,8 +190,6 @@ class UpliftEstimator(BaseEstimator):
         treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one. Required;
             scikit-learn's ``cross_validate`` passes it on with metadata routing only.
         sample_weight : (n,) weights of the rows.
-        ids : (n,) names of the rows. Their hashes are kept, and :func:`auucmax.certify` refuses
-            rows that the model has learnt from. (It knows the whole set without them.)
         """
         treatment = check_treatment_given(treatment)
         matrix = self._check_rows(X, ensure_min_samples=2)
@@ -227,17 +197,14 @@ class UpliftEstimator(BaseEstimator):
         outcome = check_column(y, "y", _num_samples(matrix), than="X")
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
-        names = None if ids is None else check_labels(ids, "ids", len(outcome))
         if weight is not None and not weight.all():  # rows of weight 0 are no rows
             kept = np.flatnonzero(weight > 0)
             matrix, outcome, treated = _safe_indexing(matrix, kept), outcome[kept], treated[kept]
-            weight, names = weight[kept], None if names is None else names[kept]
+            weight = weight[kept]
         if self._binary_outcome:
             _check_binary(outcome)
-        set_aside = self._fit(matrix, outcome, treated, weight)
-        self.__dict__.pop("training_record_", None)  # of an earlier fit
-        if _records.get():
-            self.training_record_ = _record(matrix, outcome, treated, names, set_aside)
+        self._fit(matrix, outcome, treated, weight)
+        self.checksum_ = Checksum.of(matrix, outcome, treated)  # which certify knows them by
         return self
 
     @property
@@ -292,7 +259,7 @@ class UpliftEstimator(BaseEstimator):
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> SetAside | None:
+    ) -> None:
         raise NotImplementedError
 
     def _predict(self, X: NDArray[Any]) -> Floats:
@@ -300,26 +267,6 @@ class UpliftEstimator(BaseEstimator):
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self)
-
-
-def _record(
-    X: NDArray[Any],
-    y: Floats,
-    treated: Bools,
-    ids: NDArray[Any] | None,
-    set_aside: SetAside | None,
-) -> TrainingRecord:
-    if set_aside is None:
-        hashes = None if ids is None else hash_ids(ids, len(y))
-        return TrainingRecord.of(RowSet.of(X, y, treated), ids=hashes)
-    kept, n_candidates = set_aside
-    learnt = np.delete(np.arange(len(y)), kept)
-    return TrainingRecord.of(
-        RowSet.of(X[learnt], y[learnt], treated[learnt]),
-        RowSet.of(X[kept], y[kept], treated[kept]),
-        n_candidates=n_candidates,
-        ids=None if ids is None else hash_ids(ids[learnt], len(learnt)),
-    )
 
 
 def _check_size(X: Any) -> None:

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.certificates.certify import Certificate, certify
-from auucmax.data.seen import RowSet, TrainingRecord
-from auucmax.estimators.base import SetAside, UpliftEstimator
+from auucmax.data.hashing import Checksum
+from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.logistic import DealtPart, dealt_folds, weight_sums
 from auucmax.estimators.scaling import (
     Scaling,
@@ -65,7 +65,7 @@ class Look:
 
     sums: ClassSums
     squares: Floats
-    rows: RowSet
+    rows: Checksum
     outcomes: FewValues
 
     def __add__(self, other: Look) -> Look:
@@ -411,9 +411,8 @@ class FitsRows(UpliftEstimator):
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> SetAside | None:
+    ) -> None:
         self._fit_rows(scaled_weights(ArrayRows(X, y, treated, sample_weight)))
-        return None
 
     def fit(
         self,
@@ -422,7 +421,6 @@ class FitsRows(UpliftEstimator):
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
     ) -> Self:
         """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
 
@@ -434,10 +432,10 @@ class FitsRows(UpliftEstimator):
             hardly determine one (a column that differs in one row only, a fit that warns). Folds
             and halves are drawn by a hash of the row's number in memory as well, so the choice is
             the same. (On Spark a row's number is that of its partition and its place there.)
-        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
+        y, treatment, sample_weight : as for every model; see :class:`UpliftEstimator`.
         """
         if isinstance(X, Rows):
-            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
+            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight}
             if named := [name for name, value in given.items() if value is not None]:
                 raise ValueError(
                     f"{named[0]} should be left out with rows that are read batch by batch, which "
@@ -446,14 +444,14 @@ class FitsRows(UpliftEstimator):
             self.n_features_in_ = len(X.names)
             self.feature_names_in_ = np.array(X.names, dtype=object)
             learn, kept = self._fit_rows(scaled_weights(X))
-            aside = () if kept is None else (kept.look.rows, self.n_candidates_)
-            self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
+            found = learn.look.rows
+            self.checksum_ = found if kept is None else found + kept.look.rows
             return self
         if y is None:
             raise TypeError(
                 "y should be given with X, got none. Call fit(X, y, treatment=treatment)."
             )
-        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
+        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight)
 
     def score(
         self,
@@ -531,7 +529,7 @@ def _look(batch: Batch, levels: OutcomeLevels | None) -> Look:
     return Look(
         class_sums(coded, BINARY if levels is None else levels),
         column_squares(batch.X, batch.weight),
-        RowSet.of(batch.X, batch.y, batch.treated),
+        Checksum.of(batch.X, batch.y, batch.treated),
         outcomes,
     )
 

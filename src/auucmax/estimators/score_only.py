@@ -19,8 +19,7 @@ from auucmax._validation import (
     check_treatment_given,
     check_weight,
 )
-from auucmax.data.hashing import hash_ids
-from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.data.hashing import Checksum
 from auucmax.estimators.base import UpliftEstimator, count_parameters
 
 
@@ -93,7 +92,6 @@ class ScoreOnly(UpliftEstimator):
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
     ) -> Self:
         """Call ``fit_with`` on these rows; with a fitted ``model`` only check them.
 
@@ -116,9 +114,7 @@ class ScoreOnly(UpliftEstimator):
         self.scorer_ = self.fit_with(X, outcome, treated.astype(np.int8), **more)
         _scoring_function(self.scorer_, "fit_with should return")
         if _holds_numbers(X):
-            names = None if ids is None else hash_ids(ids, len(outcome))
-            seen = RowSet.of(X, outcome, treated)
-            self.training_record_ = TrainingRecord.of(seen, ids=names)
+            self.checksum_ = Checksum.of(X, outcome, treated)
         return self
 
     def predict(self, X: Any) -> Floats:

@@ -214,10 +214,7 @@ class Target:
         return batch._replace(y=scaled)
 
     def of(self, rows: Rows) -> Rows:
-        """The rows with what is learnt as their outcome.
-
-        A model of rows that are read batch by batch remembers them so, hashed with what is learnt.
-        """
+        """The rows with what is learnt as their outcome."""
         return rows if self.learnt == "0/1" else rows.part(self)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from auucmax._archive import ModelFileError
-from auucmax.data.seen import SeenRows
 from auucmax.model.arm_choosing import ArmLimits, ArmTargeting, target_arms
 from auucmax.model.arm_evidence import ArmsEvidence
 from auucmax.model.arm_fitting import fit_arms_model
@@ -30,7 +29,6 @@ __all__ = [
     "Judged",
     "ModelFileError",
     "Recipe",
-    "SeenRows",
     "Targeting",
     "TrialModel",
     "TrialRows",

@@ -67,14 +67,6 @@ class JudgedArms(NamedTuple):
     fold: NDArray[Any] | None = None
     chance: Floats | None = None
 
-    def take(self, some: Bools) -> JudgedArms:
-        """Some of the rows; groups numbered anew."""
-        groups = None
-        if self.groups is not None:
-            groups = np.unique(self.groups[some], return_inverse=True)[1]
-        fold, chance = (None if own is None else own[some] for own in (self.fold, self.chance))
-        return JudgedArms(self.y[some], self.arm[some], self.uplift[some], groups, fold, chance)
-
     def expected_outcomes(self) -> Floats | None:
         """(n, K + 1) outcomes with the control and each arm to expect of each row, by other rows.
 
@@ -128,7 +120,7 @@ class ArmsEvidence(Shown):
           None; ``segments``: parts of the people, in words of their columns, with effects of the
           arms (:func:`auucmax.model.segments.arm_segments_of`, by labels), or None;
         * ``certificate``: of the policy at a budget that was fixed beforehand, or None;
-        * ``failed_check``, ``doubt``, ``notes``: as in :class:`auucmax.model.Evidence`.
+        * ``failed_check``, ``notes``: as in :class:`auucmax.model.Evidence`.
     """
 
     arms: dict[str, Evidence]
@@ -151,12 +143,10 @@ class ArmsEvidence(Shown):
     @classmethod
     def of(cls, arms: Mapping[str, Evidence], facts: Mapping[str, Any]) -> Self:
         """With what all arms share."""
-        shared = {
-            name: next((e[name] for e in arms.values() if e[name] is not None), None)
-            for name in ("failed_check", "doubt")
-        }
-        found = dict(plain({**facts, **shared}))
-        if shared["failed_check"] is not None:
+        checks = (own["failed_check"] for own in arms.values())
+        failed = next((check for check in checks if check is not None), None)
+        found = dict(plain({**facts, "failed_check": failed}))
+        if failed is not None:
             found |= {"certificate": None, "segments": None}
         return cls(dict(arms), found)
 
@@ -658,6 +648,5 @@ _FACTS: dict[str, Any] = {
     }]}),
     "certificate": (None, {"text": str, "gain_lower_bound": float, "budget": float, ...: ...}),
     "failed_check": _MAYBE_TEXT,
-    "doubt": _MAYBE_TEXT,
     "notes": [str],
 }  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import secrets
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,14 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._files import KEY_BYTES
 from auucmax._json import plain
 from auucmax._progress import working_on
 from auucmax._validation import Floats, control_among, listed
 from auucmax.certificates.known_chances import ChancesBeyond
 from auucmax.data.binning import binned
 from auucmax.data.pieces import PiecedTable, table_of
-from auucmax.data.seen import Kinds
 from auucmax.encoding.kinds import arm_text
 from auucmax.metrics.arm_policy import Policy
 from auucmax.model.arm_evidence import (
@@ -45,7 +41,6 @@ from auucmax.model.crossfit import (
     OutOfFold,
     Recipe,
     TableRows,
-    accepting,
     number_of_folds,
 )
 from auucmax.model.fitting import (
@@ -60,7 +55,6 @@ from auucmax.model.fitting import (
 from auucmax.model.judging import ranks_within
 from auucmax.model.model import TrialModel
 from auucmax.model.people import describe_arms
-from auucmax.model.rows import Hashes
 from auucmax.model.segments import arm_segments_of
 from auucmax.targeting.policy import check_money
 
@@ -78,7 +72,6 @@ def fit_arms_model(
     despite_check: bool = False,
     model: str = "auto",
     n_candidates: int = 1,
-    forget_rows: bool = False,
     minutes: float | None = None,
     random_state: int | np.random.Generator | None = 0,
     **columns: Any,
@@ -98,7 +91,7 @@ def fit_arms_model(
         None: 1 for each arm, where a budget is a number of people. Other costs can be given when
         people are chosen; what to expect then has no interval.
     budget : money per person, fixed before looking at the rows, at which the policy is certified.
-    despite_check, model, n_candidates, forget_rows, minutes, random_state : as there.
+    despite_check, model, n_candidates, minutes, random_state : as there.
     columns : ``id``, ``groups``, ``features``, ``ignore``, ``after``, ``lower_is_better``,
         ``drop_missing_outcomes``, ``categorical``, ``numeric``, ``outcome_range``, as there;
         ``propensity``: by label, the column with the chance of each arm, where chances differed by
@@ -125,7 +118,6 @@ def fit_arms_model(
         prices = check_arm_costs(cost, labels, "cost")
         fixed = None if budget is None else _fixed(budget, prices)
         recipe = new_recipe(table, model, 0.0, n_candidates, random_state)
-        secret = secrets.token_bytes(KEY_BYTES)
         tables, plans = [], []
         for k, label in enumerate(labels, start=1):
             with working_on(f"checking {label}"):
@@ -134,7 +126,7 @@ def fit_arms_model(
                 check = checked(rows, despite_check)
             ends = None if minutes is None else begin + 60 * minutes * k / len(labels)
             tables.append(rows)
-            plans.append(FitPlan(recipe, rivals, check, ends, secret, forget_rows))
+            plans.append(FitPlan(recipe, rivals, check, ends))
         # As many folds as the arm with the fewest rows needs, the same for all.
         recipe = replace(recipe, n_folds=max(number_of_folds(t, recipe.key) for t in tables))
         plans = [plan._replace(recipe=recipe) for plan in plans]
@@ -167,23 +159,7 @@ def _fitted(
             models[label], found = fit_checked(rows, plan, work, others)
         assert found is not None  # without a hold-out there are folds
         apart.append(_Apart(rows, found, k, models[label].evidence.expected.share))
-    for model in models.values():
-        if model.seen.contents is not None:
-            model.seen = model.seen.among(*_all_known(everybody, model))
     return models, apart
-
-
-def _all_known(everybody: AllRows, model: TrialModel) -> tuple[Kinds, Hashes | None]:
-    """Contents, as the model of an arm sees them, and ids of the rows of all arms."""
-    # A copy: it takes levels that only rows of other arms have.
-    encode, grid = accepting(copy.copy(model.encoder)), model.seen.grid
-    found = [one.scored(encode, model.formula).contents[grid] for one in everybody.tables]
-    names = [one.names for one in everybody.tables]
-    ids = None if names[0] is None else np.concatenate([n for n in names if n is not None])
-    arm = everybody.arm == 0
-    if everybody.chances is not None:  # by design, rows of one kind are in one arm
-        arm = np.random.default_rng(0).random(len(arm)) < 0.5
-    return Kinds.of(np.concatenate(found), arm), ids
 
 
 def _named(

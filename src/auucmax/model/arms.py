@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._shown import Shown
-from auucmax._validation import Bools, Floats, listed
+from auucmax._validation import Floats, listed
 from auucmax.data.chances import names_of, of_labels
 from auucmax.data.pieces import table_of
 from auucmax.encoding.frames import frame_of
@@ -147,24 +147,15 @@ class ArmsModel(Shown):
         models = list(self.models.values())
         table = table_of(table, self.columns.all, self.columns.ignored)
         tables = [TableRows(table, model.columns, model.recipe.key) for model in models]
-        looks = [model.look_at(rows) for model, rows in zip(models, tables, strict=True)]
-        if all(verdict.is_own for _, verdict in looks):
+        passed = [model.scored(rows) for model, rows in zip(models, tables, strict=True)]
+        if all(own.checksum == model.checksum for model, own in zip(models, passed, strict=True)):
             return self.evidence
-        # A control row is new if it is so to the models of all arms: numbers of fewer or more
-        # rows than others would tell of those few by which they differ.
-        control = np.logical_and.reduce(
-            [verdict.new[~rows.treated] for rows, (_, verdict) in zip(tables, looks, strict=True)]
-        )
-        arms = {}
-        for model, rows, (score, verdict) in zip(models, tables, looks, strict=True):
-            own = verdict.new.copy()
-            own[~rows.treated] = control
-            arms[model.columns.treated] = model.judge_new(
-                rows, score, verdict._replace(new=own), every_percent=every_percent
-            )
+        arms = {
+            model.columns.treated: model.judge_new(rows, own.score, every_percent=every_percent)
+            for model, rows, own in zip(models, tables, passed, strict=True)
+        }
         everybody = AllRows.of(tables)
-        new = [verdict.new[rows.treated] for rows, (_, verdict) in zip(tables, looks, strict=True)]
-        judged, known = self._new_rows(everybody, tables, np.concatenate([control, *new]), arms)
+        judged, known = self._judged(everybody, tables, arms)
         how: dict[str, Any] = {"private": not every_percent, "known": known}
         curves = [policy_curve(judged, curve["costs"], **how) for curve in self.policy["curves"]]
         notes = _notes_of(arms)
@@ -179,25 +170,18 @@ class ArmsModel(Shown):
         facts |= {"people": None, "segments": None}  # those of the fit are others
         return ArmsEvidence.of(arms, self.policy | facts)
 
-    def _new_rows(
-        self,
-        everybody: AllRows,
-        tables: Sequence[TableRows],
-        new: Bools,
-        arms: Mapping[str, Evidence],
+    def _judged(
+        self, everybody: AllRows, tables: Sequence[TableRows], arms: Mapping[str, Evidence]
     ) -> tuple[JudgedArms, list[tuple[Policy, Floats]]]:
-        """The rows of all arms that are new to the models, with their uplifts; and what the
-        evidence of each arm by itself tells of them."""
+        """The rows of all arms, with their uplifts; and what the evidence of each arm by itself
+        tells of them."""
         score = np.column_stack([everybody.scores(model) for model in self.models.values()])
-        known, among = [], np.cumsum(new) - 1
+        known = []
         for k, (rows, own) in enumerate(zip(tables, arms.values(), strict=True)):
             place = everybody.places_of(rows, k)
-            some = new[place]
-            place, people = place[some], None if rows.people is None else rows.people[some]
-            known.append(
-                top_shares(score[place, k], among[place], k, new.sum(), own.expected.share, people)
-            )
-        return everybody.judged(self.uplift_of(score)).take(new), known
+            shares = own.expected.share
+            known.append(top_shares(score[place, k], place, k, len(score), shares, rows.people))
+        return everybody.judged(self.uplift_of(score)), known
 
     def __str__(self) -> str:
         return f"{self.evidence}\n{self!r}"

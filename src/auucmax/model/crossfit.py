@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,12 +28,11 @@ from auucmax._validation import Bools, Floats
 from auucmax.certificates.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
 from auucmax.data.chances import ChanceWeights
-from auucmax.data.hashing import FINEST, content_hashes, row_total
+from auucmax.data.hashing import Checksum
 from auucmax.data.outcomes import responders
 from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
-from auucmax.estimators.base import unrecorded
 from auucmax.model.columns import ColumnNames
 from auucmax.model.judging import Judged, ranks_within
 from auucmax.model.rows import (
@@ -67,12 +67,10 @@ class Fitted(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Scores (n,) of all rows, hashes of their contents by grid, the sum of the hashes of whole
-    rows, and the standard deviations of the encoded features (p,)."""
+    """Scores (n,) and checksum of all rows, standard deviations (p,) of the encoded features."""
 
     score: Floats
-    contents: dict[int, Hashes]
-    total: int
+    checksum: Checksum
     deviation: Floats
 
 
@@ -119,12 +117,6 @@ class TableRows:
         else:
             own_rows = Batch(None, self.y, self.treated, self.keys, self.weight)
             self.rows = PiecedRows(table, columns, own_rows)
-
-    @property
-    def names(self) -> Hashes | None:
-        """(n,) hashes of the groups, or ids, if rows have names."""
-        named = self.columns.id is not None or self.columns.groups is not None
-        return self.keys if named else None
 
     def judged(self, score: Floats, some: Bools | None = None) -> Judged:
         """The rows, or some of them, with their scores, (some,); groups numbered anew."""
@@ -213,22 +205,16 @@ class TableRows:
         return self.rows.part(KeptRows(keep))
 
     def scored(self, encode: Encode, estimator: Any) -> Scored:
-        """Scores of all rows by a model, and what a later look at rows is compared with."""
+        """Scores of all rows by a model, and their checksum."""
 
-        def work(batch: Batch) -> tuple[Floats, dict[int, Hashes], int, _Spread]:
+        def work(batch: Batch) -> tuple[Floats, Checksum, _Spread]:
             X = encode(batch.X)
-            contents = content_hashes(X)
-            total = row_total(contents[FINEST], batch.y, batch.treated)
             score = np.asarray(estimator.predict(X), dtype=np.float64)
-            return score, contents, total, _Spread.of(X)
+            return score, Checksum.of(X, batch.y, batch.treated), _Spread.of(X)
 
-        scores, contents, totals, spreads = zip(*self.rows.each(work), strict=True)
-        return Scored(
-            np.concatenate(scores),
-            {number: np.concatenate([own[number] for own in contents]) for number in contents[0]},
-            sum(totals) % 2**64,
-            reduce(_Spread.plus, spreads).deviation,
-        )
+        scores, sums, spreads = zip(*self.rows.each(work), strict=True)
+        deviation = reduce(_Spread.plus, spreads).deviation
+        return Scored(np.concatenate(scores), reduce(add, sums), deviation)
 
 
 class _Spread(NamedTuple):
@@ -490,8 +476,8 @@ def cross_fit(
 
 @contextmanager
 def _of_a_part() -> Iterator[None]:
-    """Models of part of the rows keep no record; what only these rows lack is no warning."""
-    with unrecorded(), warnings.catch_warnings():
+    """What only part of the rows lack is no warning."""
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="columns should tell rows apart")
         yield
 

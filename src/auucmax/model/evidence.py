@@ -52,7 +52,7 @@ class Evidence(Shown):
           do not tell their effects apart;
         * ``failed_check``: why the rows cannot be taken for those of a trial, or None: there is
           then no certificate, and all numbers mean little;
-        * ``doubt``: why the rows may not be new to the model after all, or None; ``notes``.
+        * ``notes``.
     """
 
     expected: Expectation
@@ -298,7 +298,6 @@ _FACTS: dict[str, Any] = {
         "tests": [{"name": str, "arm": str, "adjusted_p_value": float, "detail": str, ...: ...}],
         ...: ...,
     }),
-    "doubt": _MAYBE_TEXT,
     "notes": [str],
 }  # fmt: skip
 

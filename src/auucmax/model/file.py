@@ -2,17 +2,14 @@
 
 A model file is an archive of :mod:`auucmax._archive` with
 
-* the header: version of auucmax, encoder, columns, recipe, calibration, evidence, summary;
-* ``ids.npy`` and ``contents.npy``: filters of hashed ids and rows, if they are to be kept;
+* the header: version of auucmax, encoder, columns, recipe, calibration, evidence, checksum of the
+  rows, summary;
 * ``score.*.npy``: the arrays of the formula of the score (:mod:`auucmax.estimators.formula`).
 
 A model of several arms has such a header for each arm, ``arms``, and the members of the first are
-named ``arm0.ids.npy`` and so on.
+named ``arm0.score.*.npy`` and so on.
 
 No person's row is in it, and loading it runs no code.
-
-The key of the filters is no part of it: it is kept beside it, in a file that only its owner can
-read, and stays there when the model is given to others.
 """
 
 from __future__ import annotations
@@ -20,14 +17,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from auucmax._archive import ArchiveFormat, check_same_names
-from auucmax._files import key_at, whole_file
 from auucmax._json import read
 from auucmax._version import __version__
-from auucmax.data.seen import SeenRows
+from auucmax.data.hashing import Checksum
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import from_arrays, to_arrays
 from auucmax.model.arm_evidence import ArmsEvidence
@@ -39,18 +34,14 @@ from auucmax.model.evidence import Evidence
 from auucmax.model.model import TrialModel
 from auucmax.targeting import Calibration
 
-FORMAT = ArchiveFormat("auucmax model", 9, "model file")
+FORMAT = ArchiveFormat("auucmax model", 10, "model file")
 _HEADER = {
-    "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "seen", "summary",
+    "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "checksum", "summary",
 }  # fmt: skip
-_FILTERS = {"ids.npy": "ids", "contents.npy": "contents"}
 
 
 def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to ``path``, whole or not at all, and its key to ``path`` + ".key".
-
-    The key is for :meth:`TrialModel.judge` only. Whoever has it as well as the model can ask
-    whether a person was in the trial: do not give it away with the model.
+    """Write a fitted model to ``path``, whole or not at all.
 
     Examples
     --------
@@ -67,8 +58,6 @@ def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> N
     True
     """
     models = list(model.models.values()) if isinstance(model, ArmsModel) else [model]
-    key = models[0].seen.key
-    place = None if key is None else key_file(path)
     written = [_written(one) for one in models]
     if isinstance(model, ArmsModel):
         header: dict[str, Any] = {
@@ -84,9 +73,6 @@ def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> N
     else:
         header, members = written[0]
     FORMAT.write(path, header, members)
-    if place is not None and key is not None:
-        with whole_file(place, private=True) as beside:
-            beside.write_text(f"{key.hex()}\n")
 
 
 def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,38 +84,19 @@ def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "recipe": asdict(model.recipe),
         "calibration": model.calibration.to_dict(),
         "evidence": model.evidence.to_dict(),
-        "seen": model.seen.to_dict(),
+        "checksum": asdict(model.checksum),
         "summary": model.summary,
     }
-    filters = model.seen.arrays()
-    members = {file: filters[name] for file, name in _FILTERS.items() if name in filters}
-    return header, members | {f"score.{k}.npy": a for k, a in to_arrays(model.formula).items()}
-
-
-def key_file(path: str | os.PathLike[str]) -> Path:
-    """Where the key of a model file is kept; raises a ValueError if another file is there."""
-    place = Path(f"{os.path.realpath(path)}.key")
-    if place.exists() and key_at(place) is None:
-        raise ValueError(
-            f"{place.name} should be free for the key of the model, got another file. Name another "
-            f"model file."
-        )
-    return place
+    return header, {f"score.{k}.npy": a for k, a in to_arrays(model.formula).items()}
 
 
 def load_model(path: str | os.PathLike[str]) -> TrialModel | ArmsModel:
     """Read a model that :func:`save_model` wrote; nothing in the file is executed.
 
-    Its key is read, too, if it is beside it.
-
     ModelFileError, in one line, for a file that is absent, damaged, of another kind or another
     version, or made to do harm.
     """
-    model = FORMAT.read(path, _restored)
-    key = key_at(Path(f"{os.path.realpath(path)}.key"))
-    for one in model.models.values() if isinstance(model, ArmsModel) else [model]:
-        one.seen = one.seen.with_key(key)
-    return model
+    return FORMAT.read(path, _restored)
 
 
 def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel | ArmsModel:
@@ -171,7 +138,6 @@ def _two_arms(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
     columns = ColumnNames.from_dict(header["columns"])
     if not {column.name for column in encoder.columns_} <= set(columns.features):
         raise ValueError("its encoder knows other columns than the model")
-    filters = {name: members.pop(file) for file, name in _FILTERS.items() if file in members}
     arrays = {
         name.removeprefix("score.").removesuffix(".npy"): array for name, array in members.items()
     }
@@ -182,7 +148,7 @@ def _two_arms(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
         columns=columns,
         calibration=Calibration.from_dict(header["calibration"]),
         evidence=Evidence.from_dict(header["evidence"]),
-        seen=SeenRows.from_dict(header["seen"], filters),
+        checksum=read(Checksum, header["checksum"], "its checksum"),
         summary=header["summary"],
     )
 

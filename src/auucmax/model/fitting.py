@@ -5,7 +5,6 @@ Other models on the folds of a fitted one, judged on the same rows.
 
 from __future__ import annotations
 
-import secrets
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from auucmax._files import KEY_BYTES
 from auucmax._json import plain
 from auucmax._progress import Work, working_on
 from auucmax._validation import (
@@ -36,7 +34,6 @@ from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
 from auucmax.data.pieces import PiecedTable, signs_of, table_of
-from auucmax.data.seen import Kinds, RowSet, SeenRows
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.estimators.formula_rules import formula_of
@@ -148,7 +145,6 @@ def fit_trial_model(
     model: str = "auto",
     hold_out: float = 0.0,
     n_candidates: int = 1,
-    forget_rows: bool = False,
     minutes: float | None = None,
     outcome_range: tuple[float, float] | None = None,
     propensity: str | Mapping[Any, str] | None = None,
@@ -201,8 +197,6 @@ def fit_trial_model(
         and certified on them, itself and no other. 0: cross-fitting.
     n_candidates : how many models were tried on these rows, of which this one is kept: the
         certificate pays for all of them. Models that were not compared on these rows do not count.
-    forget_rows : keep no filter of hashed rows. Nobody can then ask the model whether it learnt
-        from a row, and it cannot tell whether rows that it is judged on are new.
     minutes : how long it may take. Small fits tell how long everything takes; if that is longer,
         in this order: trees learn from fewer rows, drawn at random, rivals are left out, all models
         learn from fewer rows; and ``summary["within"]`` says so. None: as long as it takes; of more
@@ -259,9 +253,7 @@ def fit_trial_model(
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
         ends = None if minutes is None else begin + 60 * minutes
-        secret = secrets.token_bytes(KEY_BYTES)
-        plan = FitPlan(recipe, rivals, check, ends, secret, forget_rows)
-        found, _ = fit_checked(rows, plan, work)
+        found, _ = fit_checked(rows, FitPlan(recipe, rivals, check, ends), work)
     found.summary["warnings"] = messages
     return found
 
@@ -284,22 +276,20 @@ def new_recipe(
 class FitPlan(NamedTuple):
     """What is fitted on rows that were checked.
 
-    ``ends``: when it should be done, by :func:`time.perf_counter`. ``secret``: the key of filters.
+    ``ends``: when it should be done, by :func:`time.perf_counter`.
     """
 
     recipe: Recipe
     rivals: tuple[str, ...]
     check: RandomisationReport
     ends: float | None
-    secret: bytes
-    forget_rows: bool
 
 
 def fit_checked(
     rows: TableRows, plan: FitPlan, work: Work, also: Sequence[TableRows] = ()
 ) -> tuple[TrialModel, OutOfFold | None]:
     """A model of two arms, and the scores of its rows, and of further ones, by models of folds."""
-    recipe, rivals, check, ends, secret, forget_rows = plan
+    recipe, rivals, check, ends = plan
     within = None
     if ends is not None:
         with work.part("small fits, which tell how long it takes"):
@@ -309,13 +299,10 @@ def fit_checked(
         found, apart = _hold_out(rows, recipe, rivals, check, work), None
     else:
         found, apart = _cross_fitted(rows, recipe, rivals, check, work, also)
-    seen = _seen(rows, found, forget_rows, secret)
     encoder, formula = found.model.encoder, found.formula
     summary = plain(_summary(rows, recipe, found) | {"warnings": [], "within": within})
-    model = TrialModel(
-        encoder, formula, recipe, rows.columns, found.calibration, found.evidence, seen, summary
-    )
-    return model, apart
+    known = found.calibration, found.evidence, found.passed.checksum
+    return TrialModel(encoder, formula, recipe, rows.columns, *known, summary), apart
 
 
 def check_options(
@@ -351,20 +338,6 @@ def checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
         for doubt in report.doubts:
             warnings.warn(doubt.question, stacklevel=3)
     return report
-
-
-def _seen(rows: TableRows, found: _Found, forget: bool, secret: bytes) -> SeenRows:
-    """What the model remembers of its rows."""
-    learnt, passed, arms = ~found.held_out, found.passed, rows.treated
-    if rows.propensity is not None:
-        # Rows of one kind are in one arm by design, and are no copies: the check has looked.
-        arms = np.random.default_rng(found.passed.total).random(len(arms)) < 0.5
-    kinds = {
-        grid: Kinds.of(hashes[learnt], arms[learnt]) for grid, hashes in passed.contents.items()
-    }
-    ids = None if rows.names is None else rows.names[learnt]
-    own = RowSet(len(rows.y), passed.total, kinds)
-    return SeenRows.of(own, ids, forget=forget, key=secret)
 
 
 def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:

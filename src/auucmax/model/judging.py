@@ -233,7 +233,7 @@ def evidence_of(
     every_percent : numbers at every per cent of the rows, however few lie between two; for numbers
         that are shown but not kept in a model file.
     random_state : of the simultaneous band.
-    facts : ``doubt``, ``notes``, ``certified_shares``, ``people``, ``segments``.
+    facts : ``notes``, ``certified_shares``, ``people``, ``segments``.
     """
     levels = rows.levels()  # sorted once, and asked every number
     grid = EVERY_PERCENT if every_percent else _told_shares(rows, levels, rivals or {})
@@ -269,7 +269,6 @@ def evidence_of(
         "people": None,
         "segments": [],
         "randomisation": check,
-        "doubt": None,
         "notes": [],
     }  # fmt: skip
     expected = Expectation.of_band(band, levels, scores)

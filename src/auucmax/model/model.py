@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
@@ -15,9 +14,8 @@ from auucmax.certificates import Certificate, certify, certify_shares
 from auucmax.certificates.known_chances import ChancesBeyond, evenly_drawn, most_people
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
-from auucmax.data.hashing import content_hashes
+from auucmax.data.hashing import MODULUS, Checksum, row_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of, table_of
-from auucmax.data.seen import SeenRows, TrainingRecord, Verdict
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.estimators.formula import Formula, RankMean
@@ -26,10 +24,10 @@ from auucmax.model.crossfit import Recipe, Scored, TableRows
 from auucmax.model.evidence import Evidence
 from auucmax.model.judging import Judged, describe_drivers, evidence_of
 from auucmax.model.people import describe_people
-from auucmax.model.rows import Hashes, id_texts
 from auucmax.targeting import Calibration
 
 _SIZES = 0.05  # of the rows tell how unlikely people may be to be in one of two of several arms
+NEW_ROWS = "These rows must be new to the model: rows it was trained on make every number too good."
 CHANCES_BEYOND = (
     "There is no certificate: some chances of treatment lie nearer to 0 or 1 than those of the "
     "rows that size bets let expect. Without such people there is one of the others."
@@ -128,7 +126,7 @@ class TrialModel(Shown):
     columns : :class:`ColumnNames`.
     calibration : score -> uplift, from rows that the models behind it had not seen.
     evidence : :class:`Evidence`, all that is known of the ranking; it holds no row.
-    seen : :class:`SeenRows`, which tells rows that the model learnt from.
+    checksum : :class:`Checksum` of the rows of the fit.
     summary : plain JSON: model, rows, features, warnings.
     """
 
@@ -138,7 +136,7 @@ class TrialModel(Shown):
     columns: ColumnNames
     calibration: Calibration
     evidence: Evidence = field(repr=False)
-    seen: SeenRows = field(repr=False)
+    checksum: Checksum = field(repr=False)
     summary: dict[str, Any] = field(repr=False)
 
     @property
@@ -168,14 +166,7 @@ class TrialModel(Shown):
         return f"This model was fitted despite a failed check of its trial. {verdict}"
 
     @property
-    def record(self) -> TrainingRecord:
-        """What :func:`auucmax.certify` is told of the rows that the model learnt from."""
-        total = int(self.seen.total or "0", 16)
-        own = self.seen.n_rows, total
-        return TrainingRecord(own, self.seen, n_candidates=self._n_compared, warning=self.warning)
-
-    @property
-    def _n_compared(self) -> int:
+    def n_compared(self) -> int:
         """Among how many candidates rows may have chosen that the model did not learn from.
 
         Nobody can tell rows that were set aside from new ones: with a hold-out all are paid for.
@@ -205,36 +196,22 @@ class TrialModel(Shown):
     def judge(self, table: Any, *, every_percent: bool = False) -> Evidence:
         """Judge the model on the rows of a table.
 
-        The file that it was fitted on shows what was found then. Rows that the model learnt from
-        are left out if ids tell them; without ids, or under others, a table with more of them than
-        chance explains is refused. ``doubt`` says if that could not be seen.
+        The file that it was fitted on gives the evidence of the fit. All other rows must be new to
+        the model: rows it was trained on make every number too good.
 
         ``every_percent``: numbers at every per cent, however few rows lie between two, from which
         outcomes of single people can be told: to look at, and not to be given to others.
         """
         rows = TableRows(table, self.columns, self.recipe.key)
-        score, verdict = self.look_at(rows)
-        if verdict.is_own:
+        scored = self.scored(rows)
+        if scored.checksum == self.checksum:
             return self.evidence
-        return self.judge_new(rows, score, verdict, every_percent=every_percent)
+        return self.judge_new(rows, scored.score, every_percent=every_percent)
 
-    def look_at(self, rows: TableRows) -> tuple[Floats, Verdict]:
-        """(n,) scores of some rows, and which of them are new to the model."""
-        score, contents, total, _ = self._scored(rows)
-        return score, self.seen.judge(contents[self.seen.grid], total, rows.names)
-
-    def judge_new(
-        self, rows: TableRows, score: Floats, verdict: Verdict, *, every_percent: bool
-    ) -> Evidence:
-        """What the rows show of the model that are new to it, from what ``look_at`` told."""
+    def judge_new(self, rows: TableRows, score: Floats, *, every_percent: bool) -> Evidence:
+        """What rows show of the model that are new to it, with their scores."""
         rows.sample.check_copies(self.columns)
-        judged = rows.judged(score[verdict.new], verdict.new)
-        if judged.treated.all() or not judged.treated.any():
-            raise ValueError(
-                f"rows of both arms should be left to judge the model on, got "
-                f"{int(judged.treated.sum())} treated of {len(judged.y)} rows that are new to it, "
-                f"of {len(rows.y)} in the table. Pass new rows of both arms."
-            )
+        judged = rows.judged(score)
         n_treated, n_control = int(judged.treated.sum()), int((~judged.treated).sum())
         if not every_percent and min(n_treated, n_control) < LEAST_ROWS:
             raise ValueError(
@@ -243,10 +220,9 @@ class TrialModel(Shown):
                 f"Pass more rows, or look at these by auucmax evaluate (in Python: "
                 f"every_percent=True)."
             )
-        # A certificate from rows that may have been learnt from would be none.
-        bounded = self.columns.bounded(judged.y) if verdict.is_sure else None
-        certificate = certified(judged, bounded, self._n_compared)
-        notes = [*filter(None, [self.warning]), verdict.note, *rows.chances_told]
+        bounded = self.columns.bounded(judged.y)
+        certificate = certified(judged, bounded, self.n_compared)
+        notes = [*filter(None, [self.warning]), NEW_ROWS, *rows.chances_told]
         return evidence_of(
             judged,
             predicted=self.calibration(judged.score),
@@ -259,24 +235,13 @@ class TrialModel(Shown):
             randomisation=rows.check(),
             lower_is_better=self.columns.lower_is_better,
             every_percent=every_percent,
-            doubt=None if verdict.is_sure else verdict.note,
             notes=[*notes, *beyond_note(judged, bounded, certificate)],
         )
 
     def own_rows(self, table: Any) -> TableRows:
         """The rows of the very table that the model was fitted on; ValueError for another."""
-        if not self.seen.total:
-            raise ValueError(
-                "the model should know the table that it was fitted on, got one that was told to "
-                "forget its rows. Fit it without forget_rows=True."
-            )
-        if self.seen.key is None:
-            raise ValueError(
-                "the model should come with its key, the file beside it whose name ends in .key, "
-                "got none or another's. Put it there, or fit the model again."
-            )
         rows = TableRows(table, self.columns, self.recipe.key)
-        if not self.seen.is_own(len(rows.y), self._scored(rows).total):
+        if self.scored(rows).checksum != self.checksum:
             raise ValueError(
                 "the table should be the one that the model was fitted on, all of it, got another. "
                 "Pass the file of the fit."
@@ -284,36 +249,17 @@ class TrialModel(Shown):
         return rows
 
     def is_own(self, table: Any) -> bool:
-        """Whether a table holds the people of the fit, and no others; it may lack their outcomes.
-
-        Without outcomes they are known by their ids, or by their features if these tell people
-        apart, if the model learnt from all of them.
-        """
+        """Whether a table holds the people of the fit, and no others, by their features."""
         table = table_of(table, (), self.columns.all)
         n_rows = table.n_rows if isinstance(table, PiecedTable) else len(table)
-        if n_rows != self.seen.n_rows:  # told without reading it
+        if n_rows != self.checksum.n_rows:  # known without reading it
             return False
-        try:
-            if not {self.columns.treatment, self.columns.outcome} <= set(table.columns):
-                return self._holds_people_of_the_fit(table)
-            self.own_rows(table)
-        except ValueError:
-            return False
-        return True
+        pieces = pieces_of(table, self.score_columns)
+        sums = [int(row_hashes(self.encoder.transform(piece)).sum()) for piece in pieces]
+        return sum(sums) % MODULUS == self.checksum.features
 
-    def _holds_people_of_the_fit(self, table: pd.DataFrame | PiecedTable) -> bool:
-        id, contents, ids = self.columns.id, list[Hashes](), list[Hashes]()
-        wanted = self.score_columns
-        if id is not None and self.columns.groups is None and id in table.columns:
-            wanted.append(id)
-        for piece in pieces_of(table, wanted):
-            contents.append(content_hashes(self.encoder.transform(piece))[self.seen.grid])
-            if id in wanted:
-                texts = id_texts(piece[id], f"the id {id!r}")
-                ids.append(pd.util.hash_array(texts, hash_key=self.recipe.key))
-        return self.seen.holds_all(np.concatenate(contents), np.concatenate(ids) if ids else None)
-
-    def _scored(self, rows: TableRows) -> Scored:
+    def scored(self, rows: TableRows) -> Scored:
+        """Scores of some rows, and their checksum."""
         return rows.scored(self.encoder.transform, self.formula)
 
     def __str__(self) -> str:

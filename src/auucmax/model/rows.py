@@ -29,11 +29,10 @@ from auucmax.data.chances import (
     names_of,
     two_arms,
 )
-from auucmax.data.hashing import FINEST, content_hashes, numbers_for
+from auucmax.data.hashing import numbers_for, row_hashes
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.randomisation import varies_within
 from auucmax.data.randomisation_report import STOP
-from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import (
@@ -147,11 +146,15 @@ class TrialRows(NamedTuple):
         if all_columns:
             names += [name for name in columns.ignored if not names_rows(self.frame[name])]
         features = self.frame[names][some]
-        hashes = content_hashes(numbers_for(features))[FINEST]
-        kinds = Kinds.of(hashes, self.treated[some])
-        if not kinds.are_together:
+        kind = pd.factorize(row_hashes(numbers_for(features)))[0]  # rows with the same features
+        size, treated = np.bincount(kind), np.bincount(kind, self.treated[some])
+        share = treated.sum() / max(size.sum(), 1)
+        # How much treatment varies within kinds, and how much it would among independent rows.
+        found = float((2 * treated * (size - treated) / size).sum())
+        expected = float((size - 1).sum() * 2 * share * (1 - share))
+        if found >= _TOGETHER * expected or expected - found <= 5 * np.sqrt(expected):
             return
-        n = int(kinds.counts[kinds.counts > 1].sum())
+        n = int(size[size > 1].sum())
         raise ValueError(
             f"rows should be different people, each treated by chance; got {n:,} rows that have "
             f"all features of another one, and treatment goes with them more than chance explains: "
@@ -161,6 +164,7 @@ class TrialRows(NamedTuple):
         )
 
 
+_TOGETHER = 0.8  # of the variation that is expected, below which rows were treated together
 #: Arrays of :class:`TrialRows` that have an entry for each row, or are None.
 _BY_ROW = "y", "treated", "ids", "positions", "groups", "propensity", "chances", "people"
 

@@ -75,7 +75,6 @@ def summarise_arms(
             "control": facts["rows"][facts["control"]],
             "outcome": first["rows"]["outcome"],
             "groups": first["rows"]["groups"],
-            "doubt": facts["doubt"],
         },
         "arms": [_arm(label, own, facts) for label, own in evidence.arms.items()],
         "curve": _curve(curve, grid, factor),
@@ -518,8 +517,6 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
             severity = "problem" if check["stops"] or not check["tests"] else "caution"
             text = f"{arm['label']}: {check['verdict']} {' '.join(check['advice'])}"
             found.append((severity, "not randomised", text))
-    if summary["rows"]["doubt"] is not None:
-        found.append(("problem", "rows perhaps known", summary["rows"]["doubt"]))
     for other in summary["differences"]:
         if other["lower"] is not None and other["lower"] > 0:
             continue

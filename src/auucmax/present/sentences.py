@@ -93,8 +93,6 @@ def _of_trial(summary: Summary, found: Found) -> None:
 
 def _of_rows(summary: Summary, found: Found) -> None:
     rows, outcome = summary["rows"], summary["names"]["outcome"]
-    if rows["doubt"] is not None:
-        found["problem"]["rows perhaps known"] = rows["doubt"]
     events = [rows["events_treated"], rows["events_control"]]
     if None not in events and min(events) < FEW_EVENTS:
         found["caution"]["few outcomes"] = (

@@ -199,7 +199,6 @@ def summarise(
     certificate: Certificate | None = None,
     randomisation: RandomisationReport | None = None,
     notes: Sequence[str] = (),
-    doubt: str | None = None,
     control: Any = None,
     random_state: int | Generator | None = 0,
 ) -> dict[str, Any]:
@@ -222,7 +221,6 @@ def summarise(
     certificate : from :func:`auucmax.certify`; randomisation : from
         :func:`auucmax.check_randomisation`.
     notes : sentences to add at the end of the page.
-    doubt : why the score may have been fitted on these rows after all, in a sentence.
 
     The numbers along the share are on a grid of 101 shares; their intervals hold at all of them
     together. A page is given to others: between shares at which rows are counted lie at least 20 of
@@ -266,7 +264,6 @@ def summarise(
         randomisation=randomisation,
         level=level,
         random_state=random_state,
-        doubt=doubt,
         people=people,
         notes=[str(note) for note in notes],
     )
@@ -300,7 +297,7 @@ def summary_of(
         "names": names.to_dict() | {"gain": short(_gain(names, facts["rows"]["lower_is_better"]))},
         "failed_check": facts["failed_check"],
         "banner": facts["failed_check"],
-        "rows": facts["rows"] | {"doubt": facts["doubt"]},
+        "rows": facts["rows"],
         "unit": _unit(known, facts["rows"]["outcome"]),
         "randomisation": facts["randomisation"],
         "effect": facts["effect"],

@@ -20,7 +20,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from auucmax._asking import drive
 from auucmax._files import private_folder
 from auucmax._validation import Bools, Floats
-from auucmax.data.hashing import mix_bits, numbers_for
+from auucmax.data.hashing import mix_bits, numbers_for, row_hashes
 
 FIRST_KEY = 40  #: bits of the place of a row in its partition; those above are the partition's
 _BLOCK = 32  # rows that lie together
@@ -63,23 +62,10 @@ def order_mark(batch: Batch) -> int:
         places = places[keys[places] == named]
     if not len(places):
         return 0
-    values = np.empty((batch.X.shape[1] + 2, len(places)), dtype=np.float32)
-    with np.errstate(over="ignore"):
-        if isinstance(batch.X, np.ndarray):
-            values[:-2] = batch.X.T.take(places, axis=1)
-        else:  # hashes stand for what is not a number
-            values[:-2] = numbers_for(batch.X.iloc[places]).T
-        values[-2], values[-1] = batch.y[places], batch.treated[places]
-    values += np.float32(0)  # 0.0 and -0.0 are one number
-    factors = _factors(len(values) + 1)
-    hashes = factors[1:] @ values.view(np.uint32) + factors[0] * keys[places]
-    return int(mix_bits(hashes).sum())
-
-
-@cache
-def _factors(n: int) -> NDArray[np.uint64]:
-    """Odd numbers that have nothing to do with each other."""
-    return mix_bits(np.arange(n, dtype=np.uint64)) | np.uint64(1)
+    # Hashes stand for what is not a number.
+    X = batch.X[places] if isinstance(batch.X, np.ndarray) else numbers_for(batch.X.iloc[places])
+    rows = np.column_stack([X, batch.y[places], batch.treated[places]])
+    return int(mix_bits(row_hashes(rows) ^ mix_bits(keys[places])).sum())
 
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -16,15 +15,15 @@ from sklearn.pipeline import Pipeline
 from auucmax import certificates
 from auucmax._validation import Floats, check_choice, check_level, check_whole
 from auucmax.certificates.certify import check_histogram_method
-from auucmax.certificates.held_out import record_of
-from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.certificates.held_out import fitted_on
+from auucmax.data.hashing import Checksum
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.metrics.bins import BinnedLevels, score_levels
 from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.ranking import RANKINGS, RankingKind
-from auucmax.model import ArmsModel, TrialModel
+from auucmax.model import ArmsModel
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.rows import (
@@ -107,8 +106,7 @@ def fit(
     with rows.cached() if cache else nullcontext(rows) as ready:
         model.fit(ready)
     if rows is not plain:  # it is to know its rows by what ``transform`` makes of them
-        (found,) = plain.total(_row_set)
-        model.training_record_ = TrainingRecord.of(found)
+        (model.checksum_,) = plain.total(_checksum)
     del model.feature_names_in_  # in a Pipeline it gets arrays
     return Pipeline([("encoder", fitted), ("model", model)])
 
@@ -132,8 +130,8 @@ def score(
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = list(_model_features(model, df, features))
-    arms, light = isinstance(model, ArmsModel), _without_rows(model)
-    predict = light.uplift if arms else light.predict
+    arms = isinstance(model, ArmsModel)
+    predict = model.uplift if arms else model.predict
     added = [f"uplift {label}" for label in model.labels] if arms else [column]
     kept = [name for name in df.columns if name not in added]
     for name in added:
@@ -202,8 +200,8 @@ def certify(
     """How good the ranking is at least, with probability 1 - delta, in two jobs, or three.
 
     ``df`` holds rows that the score was not fitted on, nor chosen with. A model of this package,
-    also inside a Pipeline or a search, and one that was loaded from a file, remembers hashes of its
-    rows, and is not certified on them. Nothing is known of a column of scores.
+    also inside a Pipeline or a search, and one that was loaded from a file, keeps a checksum of its
+    training rows, and is not certified on exactly these.
     ``options`` are method, joint, n_candidates and outcome_range of :func:`auucmax.certify`; the
     rest as in :func:`evaluate`.
     """
@@ -219,23 +217,21 @@ def certify(
 def _candidates_of(
     model: Any, df: DataFrame, arms: ArrowColumns, features: Sequence[str] | None
 ) -> int:
-    """How many candidates the model compared on these rows; an error if it learnt from them."""
-    record, seen = record_of(model)
-    if record is None:
+    """How many candidates the model compared; an error if it was fitted on these rows."""
+    fitted = fitted_on(model)
+    if fitted is None:
         return 1
+    seen = fitted.seen
     raw = tuple(_model_features(model, df, features))
     # Names matter to nobody here, their number does: it is known only of what no step makes anew.
     names = raw if not seen.steps else tuple(f"x{k}" for k in range(seen.n_features or 0))
     rows = SparkRows(df, PartitionRows(arms, raw)).map(seen, names)
-    (found,) = rows.total(_row_set)
-    return record.candidates_compared(found)
+    (found,) = rows.total(_checksum)
+    return fitted.candidates(found)
 
 
-def _row_set(batch: Batch) -> RowSet:
-    X = batch.X
-    if isinstance(X, np.ndarray) and X.dtype == object:  # of a frame: each column has its type
-        X = pd.DataFrame(X).infer_objects()
-    return RowSet.of(X, batch.y, batch.treated)
+def _checksum(batch: Batch) -> Checksum:
+    return Checksum.of(batch.X, batch.y, batch.treated)
 
 
 def _histogram(
@@ -248,21 +244,7 @@ def _histogram(
         columns = arrow_columns(df, [score], arms.treatment, arms.outcome, *labels)
         return score_levels(SparkRows(df, PartitionRows(columns)), _only_column, n_bins=n_bins)
     raw = tuple(_model_features(score, df, features))
-    predict = _without_rows(score).predict
-    return score_levels(SparkRows(df, PartitionRows(arms, raw)), predict, n_bins=n_bins)
-
-
-def _without_rows(model: Any) -> Any:
-    """A model that scores as it does, without what it remembers of its rows.
-
-    Executors have no use for that: filters of the rows, up to some bytes a row, and their key.
-    """
-    if isinstance(model, ArmsModel):
-        arms = {label: _without_rows(own) for label, own in model.models.items()}
-        return replace(model, models=arms)
-    if isinstance(model, TrialModel):
-        return replace(model, seen=replace(model.seen, ids=None, contents=None, key=None))
-    return model
+    return score_levels(SparkRows(df, PartitionRows(arms, raw)), score.predict, n_bins=n_bins)
 
 
 def _only_column(X: NDArray[Any]) -> Floats:
