@@ -17,7 +17,6 @@ WIDE = {"COLUMNS": "1000", "TERM": "dumb"}  # no line is folded
 NAMED = "-t arm -y visit --treated mail --control none"
 ALL_BUT_PERSON = f"{NAMED} --ignore person"
 FIT = f"{NAMED} -m tm"
-GONE = ("test_share", "calibration_share")  # options that are known only to be told of
 COMMANDS = testing._get_command(app).commands
 
 

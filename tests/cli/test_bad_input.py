@@ -53,16 +53,6 @@ CASES = {
     ),
     "an unknown model": ("fit {trial} {named} -m best -o {out}.model", "should be one of"),
     "a share of rows": ("fit {trial} {fit} --hold-out 2 -o {out}.model", "--hold-out should"),
-    "a share that is gone": (
-        "fit {trial} {fit} --test-share .2 -o {out}.model",
-        "--test-share should be left out, got .2: every row is learnt from and judged now. "
-        "--hold-out 0.3 sets rows aside as before.",
-    ),
-    "another that is gone": (
-        "fit {trial} {fit} --calibration-share 0 -o {out}.model",
-        "--calibration-share should be left out, got 0: every row is learnt from and judged now. "
-        "--hold-out 0.3 sets rows aside as before.",
-    ),
     "too few rows": ("fit {bad}/few.csv {fit} -o {out}.model", "There are too few rows: collect"),
     "an ignored column": ("fit {trial} {fit} --ignore agee -o {out}.model", "Did you mean 'age'?"),
     "a new category": (

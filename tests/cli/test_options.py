@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.commands import COMMANDS, GONE, run
+from tests.cli.commands import COMMANDS, run
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -15,10 +15,6 @@ def test_help_describes_every_option(name):
     assert result.exit_code == 0
     shown = " ".join(result.stdout.split())
     for option in COMMANDS[name].params:
-        if option.name in GONE:
-            assert option.hidden
-            assert option.opts[0] not in shown
-            continue
         assert option.help, option.name
         assert all(spelling in shown for spelling in option.opts if spelling.startswith("-"))
         assert " ".join(option.help.split())[:30] in shown

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, GONE, run
+from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, run
 from tests.model.trial_table import trial_table
 
 from auucmax.cli.output import LONGEST_MESSAGE, as_options, print_result, tell, telling
@@ -131,7 +131,7 @@ def test_every_option_is_told_as_one():
                 "exclude", "table", "people", "rows", "add", "sql", "picture", "page",
                 "currency", "reasons", "n_arms", "details", "quiet"}  # fmt: skip
     own = {option.name for command in COMMANDS.values() for option in command.params}
-    for name in own - not_said - set(GONE):
+    for name in own - not_said:
         assert as_options(f"{name} should be 1, got 2.") == (
             f"--{name.replace('_', '-')} should be 1, got 2."
         )

@@ -188,12 +188,6 @@ def test_rows_of_a_household_are_judged_together():
 
 
 @pytest.mark.gate
-def test_a_fit_within_some_minutes():
-    model = fitted(arms_table(1_500), minutes=5)
-    assert model.models["mail"].summary["within"] is None
-
-
-@pytest.mark.gate
 def test_known_chances_of_several_arms_give_effects_on_all_people():
     """The phone helps nobody; among the rows that got it, many more visit."""
     table = unequal_arms()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,8 +52,6 @@ ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
                       "together), shrunk, boosted, auucmax, tm, cvt or response.")
 ]  # fmt: skip
-GoneShare = Annotated[str | None, typer.Option("--test-share", hidden=True)]
-GoneCalibration = Annotated[str | None, typer.Option("--calibration-share", hidden=True)]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")]
 
 
@@ -102,14 +99,6 @@ def fit(
             "pays for all of them.",
         ),
     ] = 1,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            "--minutes",
-            help="How long it may take. If all would take longer, in this order: trees learn from "
-            "fewer rows, rivals are left out, all models learn from fewer rows; and it is said.",
-        ),
-    ] = None,
     cost: CostOfArms = None,
     budget: Annotated[
         float | None,
@@ -119,8 +108,6 @@ def fit(
             "the policy is certified.",
         ),
     ] = None,
-    test_share: GoneShare = None,
-    calibration_share: GoneCalibration = None,
     seed: Seed = 0,
     query: Query = None,
     decimal: Decimal = None,
@@ -143,8 +130,6 @@ def fit(
     from auucmax.cli.trials import Source, column_options, read_rows, several_arms
     from auucmax.model import fit_arms_model, fit_trial_model
 
-    begin = time.perf_counter()
-    _check_gone(test_share=test_share, calibration_share=calibration_share)
     check_target(output, data)
     table = read_rows(Source(data, query, decimal, encoding))
     named = column_options(
@@ -154,11 +139,9 @@ def fit(
         lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
         outcome_range=outcome_range, propensity=propensity,
     )  # fmt: skip
-    if minutes is not None and minutes > 0:  # of which reading has taken a part
-        minutes = max(minutes - (time.perf_counter() - begin) / 60, 1e-6)
     how: dict[str, Any] = {
         "despite_check": despite_check, "model": model, "n_candidates": candidates,
-        "minutes": minutes, "random_state": seed,
+        "random_state": seed,
     }  # fmt: skip
     with speaking():
         if labels := several_arms(table, named):
@@ -185,7 +168,6 @@ def _tell(found: dict[str, Any], gain: str, output: Path, harm: str | None) -> N
     how, *others = found["notes"]
     # What was a warning has been told already.
     cautions = [note for note in others if note not in found["warnings"]]
-    cautions += [found["within"]] if found["within"] else []
     if codes := found["features"]["codes"]:
         cautions.append(f"Whole numbers are taken for codes: {codes_told(codes)}.")
     if (trees := found["tree_rows"]) and trees < (learnt := found["table"]["learnt"]):
@@ -257,15 +239,6 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, as_json: bool) -> Non
         cautions=cautions,
         details=told_of_arms(evidence), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip
-
-
-def _check_gone(**options: str | None) -> None:
-    for name, given in options.items():
-        if given is not None:
-            raise ValueError(
-                f"--{name.replace('_', '-')} should be left out, got {given}: every row is learnt "
-                f"from and judged now. --hold-out 0.3 sets rows aside as before."
-            )
 
 
 def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARAMETERS = (
     "treatment", "outcome", "treated", "control", "id", "groups", "features", "ignore", "after",
     "categorical", "numeric", "lower_is_better", "drop_missing_outcomes", "despite_check", "model",
-    "hold_out", "n_candidates", "minutes", "share", "budget", "cost", "value",
+    "hold_out", "n_candidates", "share", "budget", "cost", "value",
     "n_people", "new_levels", "query", "decimal", "encoding", "expected_share", "splits",
     "n_jobs", "dialect", "keep", "outcome_range", "propensity", "window", "date", "as_of",
     "treated_share", "score_column", "rival_column", "delta", "state", "chosen", "people",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -72,7 +71,6 @@ def fit_arms_model(
     despite_check: bool = False,
     model: str = "auto",
     n_candidates: int = 1,
-    minutes: float | None = None,
     random_state: int | np.random.Generator | None = 0,
     **columns: Any,
 ) -> ArmsModel:
@@ -91,7 +89,7 @@ def fit_arms_model(
         None: 1 for each arm, where a budget is a number of people. Other costs can be given when
         people are chosen; what to expect then has no interval.
     budget : money per person, fixed before looking at the rows, at which the policy is certified.
-    despite_check, model, n_candidates, minutes, random_state : as there.
+    despite_check, model, n_candidates, random_state : as there.
     columns : ``id``, ``groups``, ``features``, ``ignore``, ``after``, ``lower_is_better``,
         ``drop_missing_outcomes``, ``categorical``, ``numeric``, ``outcome_range``, as there;
         ``propensity``: by label, the column with the chance of each arm, where chances differed by
@@ -110,23 +108,21 @@ def fit_arms_model(
     >>> model.uplift(table.head(3)).shape
     (3, 2)
     """
-    begin = time.perf_counter()
     table = table_of(table)
-    check_options(model, 0.0, minutes)
+    check_options(model, 0.0)
     with collected() as messages:
         named, labels = _named(table, str(treatment), outcome, control, columns)
         prices = check_arm_costs(cost, labels, "cost")
         fixed = None if budget is None else _fixed(budget, prices)
         recipe = new_recipe(model, 0.0, n_candidates, random_state)
         tables, plans = [], []
-        for k, label in enumerate(labels, start=1):
+        for label in labels:
             with working_on(f"checking {label}"):
                 rows = TableRows(table, replace(named, treated=label), recipe.key)
                 rivals = rivals_of(model, rows)
                 check = checked(rows, despite_check)
-            ends = None if minutes is None else begin + 60 * minutes * k / len(labels)
             tables.append(rows)
-            plans.append(FitPlan(recipe, rivals, check, ends))
+            plans.append(FitPlan(recipe, rivals, check))
         # As many folds as the arm with the fewest rows needs, the same for all.
         recipe = replace(recipe, n_folds=max(number_of_folds(t, recipe.key) for t in tables))
         plans = [plan._replace(recipe=recipe) for plan in plans]

@@ -77,10 +77,7 @@ def makers(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]
 
 def make_model(name: str, recipe: Recipe) -> Any:
     """A new estimator of this name, with the seed of a recipe."""
-    model = COMPARABLE[name](recipe.seed)
-    if recipe.max_rows and "max_rows" in model.get_params(deep=False):
-        model.set_params(max_rows=recipe.max_rows)
-    return model
+    return COMPARABLE[name](recipe.seed)
 
 
 def learnt_of_outcome(estimator: Any, rows: TableRows) -> str:

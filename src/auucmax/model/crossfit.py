@@ -112,9 +112,8 @@ class TableRows:
         """A sentence on unequal chances, if there are such."""
         return chances_note(self.columns, self.propensity)
 
-    def fit(self, estimators: Mapping[str, Any], keep: Chosen, most: int = 0) -> Fitted:
-        """An encoder and estimators, fitted on some of the rows; ``most``: if not 0, so many."""
-        keep = self._at_most(keep, most)
+    def fit(self, estimators: Mapping[str, Any], keep: Chosen) -> Fitted:
+        """An encoder and estimators, fitted on some of the rows."""
         features, columns = self.features, self.columns
         encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
         encoder.fit(features[keep(self.keys)]).accept(features)
@@ -130,14 +129,6 @@ class TableRows:
         X = accepting(fitted.encoder)(self._some(keep).X)
         found = [one.predict(X) for one in fitted.estimators.values()]
         return np.array(found, dtype=np.float64)
-
-    def _at_most(self, keep: Chosen, most: int) -> Chosen:
-        """About ``most`` of some rows, drawn by other bits of the keys than those of folds."""
-        n = int(keep(self.keys).sum())
-        if not most or n <= most:
-            return keep
-        top, factor = np.uint64(most / n * (2.0**64 - 2**12)), np.uint64(0xD1342543DE82EF95)
-        return lambda keys: keep(keys) & (keys * factor <= top)
 
     def _some(self, keep: Chosen) -> ArrayRows:
         return self.rows.take(keep(self.rows.keys))
@@ -186,8 +177,7 @@ class Recipe:
 
     ``hold_out`` is the share of rows that the model does not learn from, 0 with cross-fitting, and
     then ``n_folds`` is the number of folds. ``key`` is that of the hashes, ``seed`` the model's.
-    ``n_candidates``: among how many models the user chose this one on these rows. ``max_rows``:
-    that trees learn from, if it is not 0; ``learn_rows``: that all models learn from.
+    ``n_candidates``: among how many models the user chose this one on these rows.
     """
 
     model: str
@@ -196,8 +186,6 @@ class Recipe:
     hold_out: float
     n_folds: int
     n_candidates: int = 1
-    max_rows: int = 0
-    learn_rows: int = 0
 
     @property
     def fits(self) -> list[float]:
@@ -211,9 +199,7 @@ class Recipe:
 
     def size(self, share: float, n_rows: int) -> float:
         """How much work it is to learn from a share of the rows, in that of all of them."""
-        rows = min(share * n_rows, self.learn_rows or np.inf)
-        trees = min(rows, self.max_rows or np.inf)
-        return (0.3 * rows + 0.7 * trees + 2_000) / n_rows  # some of it for any number of rows
+        return share + 2_000 / n_rows  # some of it for any number of rows
 
     @property
     def per_chunk(self) -> int:
@@ -300,7 +286,7 @@ def cross_fit(
     scored by the models of their folds and chunks.
     """
     work = Work("") if work is None else work
-    fold, most, first = recipe.folds(rows.keys), recipe.learn_rows, next(iter(makes))
+    fold, first = recipe.folds(rows.keys), next(iter(makes))
     score = np.empty((len(makes), len(rows.y)))
     found = [np.full((2, len(table.y)), np.nan) for table in (rows, *also)]
     # The first chunks have the fewest rows: soon they tell how long the rest takes.
@@ -312,7 +298,7 @@ def cross_fit(
             inside = fold == k
             if any(recipe.inside(k)(table.keys).any() for table in (rows, *also)):
                 made = {name: make() for name, make in makes.items()}
-                fitted = rows.fit(made, recipe.outside(k), most)
+                fitted = rows.fit(made, recipe.outside(k))
                 if inside.any():
                     score[:, inside] = rows.scores(fitted, recipe.inside(k))
                 first_alone = Fitted(fitted.encoder, {first: made[first]})
@@ -387,7 +373,7 @@ def _chunk_scores(
         size = work_of([name]) * recipe.size(k / n_chunks, len(rows.y))
         with work.part(f"certificate, part {k} of {n_chunks - 1}", size):
             own = range(k * recipe.per_chunk, (k + 1) * recipe.per_chunk)
-            fitted = rows.fit({name: make()}, recipe.before(own[0]), recipe.learn_rows)
+            fitted = rows.fit({name: make()}, recipe.before(own[0]))
             _score_further(fitted, recipe.inside(*own), (rows, *also), [one[1] for one in into])
     return list(bet_on)
 

@@ -116,11 +116,7 @@ def _arms(header: Mapping[str, Any], members: dict[str, Any]) -> ArmsModel:
         raise ValueError("its arms should be two or more, each with its own members")
     first = next(iter(models.values()))
     for label, one in models.items():
-        # To be in time, arms may have learnt from fewer rows.
-        recipe = replace(
-            first.recipe, max_rows=one.recipe.max_rows, learn_rows=one.recipe.learn_rows
-        )
-        if one.columns != replace(first.columns, treated=label) or one.recipe != recipe:
+        if one.columns != replace(first.columns, treated=label) or one.recipe != first.recipe:
             raise ValueError("its arms should be of one table and its folds, got others")
     evidence = ArmsEvidence.from_dict(
         {label: one.evidence for label, one in models.items()}, header["policy"]
@@ -164,8 +160,6 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
         and 0 <= recipe.hold_out < 1
         and 1 <= recipe.n_folds <= 100
         and 1 <= recipe.n_candidates < 2**31
-        and 0 <= recipe.max_rows < 2**53
-        and 0 <= recipe.learn_rows < 2**53
     )
     if not right:
         raise ValueError("it has an unknown kind of model, or folds that no fit makes")

@@ -5,7 +5,6 @@ Other models on the folds of a fitted one, judged on the same rows.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from auucmax._validation import (
     Floats,
     check_choice,
     check_level,
-    check_positive,
     check_whole,
 )
 from auucmax._version import __version__
@@ -71,7 +69,6 @@ from auucmax.model.model import CHANCES_BEYOND, TrialModel, certified, certified
 from auucmax.model.people import describe_people
 from auucmax.model.rows import quantity_columns
 from auucmax.model.segments import segments_of
-from auucmax.model.timing import keep_within
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
 
@@ -106,7 +103,7 @@ def with_rivals(model: TrialModel, table: Any, names: Sequence[str]) -> Evidence
         if recipe.hold_out:
             made = {name: make() for name, make in makes.items()}
             apart = recipe.held_out(rows.keys)
-            fitted = rows.fit(made, lambda keys: ~recipe.held_out(keys), recipe.learn_rows)
+            fitted = rows.fit(made, lambda keys: ~recipe.held_out(keys))
             ranks = dict(zip(makes, rows.scores(fitted, recipe.held_out), strict=True))
         else:
             share = recipe.size(1 - 1 / recipe.n_folds, len(rows.y))
@@ -143,7 +140,6 @@ def fit_trial_model(
     model: str = "auto",
     hold_out: float = 0.0,
     n_candidates: int = 1,
-    minutes: float | None = None,
     outcome_range: tuple[float, float] | None = None,
     propensity: str | Mapping[Any, str] | None = None,
     random_state: int | np.random.Generator | None = 0,
@@ -192,10 +188,6 @@ def fit_trial_model(
         and certified on them, itself and no other. 0: cross-fitting.
     n_candidates : how many models were tried on these rows, of which this one is kept: the
         certificate pays for all of them. Models that were not compared on these rows do not count.
-    minutes : how long it may take. Small fits tell how long everything takes; if that is longer,
-        in this order: trees learn from fewer rows, drawn at random, rivals are left out, all models
-        learn from fewer rows; and ``summary["within"]`` says so. None: as long as it takes; of more
-        than 2 million rows trees learn from as many, drawn at random.
     outcome_range : lowest and highest outcome that the certificate counts, named before looking at
         the outcomes, for those that are not 0/1; others are clipped to it, and the certificate says
         how much lies beyond. None: of such outcomes there is no certificate.
@@ -218,9 +210,8 @@ def fit_trial_model(
     >>> model.predict(table.head(3)).shape
     (3,)
     """
-    begin = time.perf_counter()
     table = table_of(table)
-    check_options(model, hold_out, minutes)
+    check_options(model, hold_out)
     columns = name_columns(
         table,
         treatment=treatment,
@@ -247,8 +238,7 @@ def fit_trial_model(
             check = checked(rows, despite_check)
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
-        ends = None if minutes is None else begin + 60 * minutes
-        found, _ = fit_checked(rows, FitPlan(recipe, rivals, check, ends), work)
+        found, _ = fit_checked(rows, FitPlan(recipe, rivals, check), work)
     found.summary["warnings"] = messages
     return found
 
@@ -262,43 +252,33 @@ def new_recipe(model: str, hold_out: float, n_candidates: int, random_state: Any
 
 
 class FitPlan(NamedTuple):
-    """What is fitted on rows that were checked.
-
-    ``ends``: when it should be done, by :func:`time.perf_counter`.
-    """
+    """What is fitted on rows that were checked."""
 
     recipe: Recipe
     rivals: tuple[str, ...]
     check: RandomisationReport
-    ends: float | None
 
 
 def fit_checked(
     rows: TableRows, plan: FitPlan, work: Work, also: Sequence[TableRows] = ()
 ) -> tuple[TrialModel, OutOfFold | None]:
     """A model of two arms, and the scores of its rows, and of further ones, by models of folds."""
-    recipe, rivals, check, ends = plan
-    within = None
-    if ends is not None:
-        with work.part("small fits, which tell how long it takes"):
-            recipe, rivals, within = keep_within(rows, recipe, rivals, ends, make_model)
+    recipe, rivals, check = plan
     work.expect(_work(recipe, rivals, len(rows.y)))
     if recipe.hold_out:
         found, apart = _hold_out(rows, recipe, rivals, check, work), None
     else:
         found, apart = _cross_fitted(rows, recipe, rivals, check, work, also)
     encoder, formula = found.model.encoder, found.formula
-    summary = plain(_summary(rows, recipe, found) | {"warnings": [], "within": within})
+    summary = plain(_summary(rows, recipe, found) | {"warnings": []})
     known = found.calibration, found.evidence, found.passed.checksum
     return TrialModel(encoder, formula, recipe, rows.columns, *known, summary), apart
 
 
-def check_options(model: str, hold_out: float, minutes: float | None) -> None:
+def check_options(model: str, hold_out: float) -> None:
     check_choice(model, "model", MODELS)
     if hold_out != 0:
         check_level(hold_out, "hold_out")
-    if minutes is not None:
-        check_positive(minutes, "minutes", "5 is usual.")
 
 
 def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
@@ -339,7 +319,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
         "table": {
             "given": len(rows.table),
             "used": len(rows.y),
-            "learnt": min(int((~found.held_out).sum()), recipe.learn_rows or len(rows.y)),
+            "learnt": int((~found.held_out).sum()),
             "left_out": rows.left_out,
             "without_outcome": sum(rows.raw.lost),
             "decimal": Signs.of(rows.table).decimal,
@@ -396,8 +376,8 @@ def _cross_fitted(
     shares = certified_shares(apart.chunks, bounded, recipe.n_candidates) if sound else None
     notes = [
         f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
-        f"which learnt from {_learnt(recipe, 1 - 1 / recipe.n_folds, len(rows.y))}. The model that "
-        f"is kept learnt from {_learnt(recipe, 1.0, len(rows.y))}."
+        f"which learnt from {1 - 1 / recipe.n_folds:.0%} of the rows. The model that is kept "
+        f"learnt from all of them."
     ]
     notes += [*rows.chances_told, *check.questions]
     if certificate is None:
@@ -462,13 +442,6 @@ def _no_certificate(judged: Judged, columns: ColumnNames, *, few: bool = False) 
     return f"There is no certificate: {why}."
 
 
-def _learnt(recipe: Recipe, share: float, n_rows: int) -> str:
-    """From which rows a model learnt that is given a share of them."""
-    if recipe.learn_rows and share * n_rows > recipe.learn_rows:
-        return f"about {recipe.learn_rows:,} rows, drawn at random"
-    return "all of them" if share == 1 else f"{share:.0%} of the rows"
-
-
 def _hold_out(
     rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
 ) -> _Found:
@@ -525,7 +498,7 @@ def _kept(
     size = work_of(names) * recipe.size(1 - recipe.hold_out, len(rows.y))
     with work.part("the model that is kept", size):
         made = {name: make_model(name, recipe) for name in names}
-        fitted = rows.fit(made, keep, recipe.learn_rows)
+        fitted = rows.fit(made, keep)
         estimator = made.pop(recipe.model)
         others = {}
         if made:
