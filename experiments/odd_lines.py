@@ -50,11 +50,10 @@ def of_two_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
     data, model = str(write_table(table, folder, "trial", rng)), folder / "m.model"
     form = options[options.index("--decimal") :][:2] if "--decimal" in options else []
     if rng.random() < 0.1:
-        of_fit = ("--hold-out", "--seed", "-m", "--candidates", "--minutes")
+        of_fit = ("--hold-out", "--seed", "-m", "--candidates")
         yield ["check", data, *_without(options, *of_fit, flags=FLAGS)]
     if rng.random() < 0.01:
-        kept = _without(options, "--hold-out", "-m", "--candidates", "--minutes",
-                        flags=("--despite-check",))  # fmt: skip
+        kept = _without(options, "--hold-out", "-m", "--candidates", flags=("--despite-check",))
         yield ["compare", data, *kept, "--models", "tm,cvt", "--splits", "2"]
     yield ["fit", data, *options, "-o", str(model)]
     if not model.exists():
@@ -99,7 +98,7 @@ def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
         (["--seed", "7"], 0.1), (["--despite-check"], 0.5), (["--lower-is-better"], 0.15),
         (["--drop-missing-outcomes"], 0.4), (["--candidates", str(rng.choice([0, 1, 3]))], 0.05),
         (["--categorical", column], 0.05), (["--numeric", column], 0.05),
-        (["--after", column], 0.1), (["--minutes", "0.01"], 0.02),
+        (["--after", column], 0.1),
         (["--decimal", str(rng.choice([",", "."]))], 0.02),
     ):  # fmt: skip
         options += line if rng.random() < chance else []
@@ -109,8 +108,8 @@ def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
 
 #: How often each model is fitted; those that take longer are drawn less often.
 MODELS = {
-    "tm": 0.58, "cvt": 0.12, "sdr": 0.08, "mom": 0.05, "response": 0.04, "shrunk": 0.03,
-    "auucmax": 0.03, "mml": 0.02, "ddr": 0.02, "auto": 0.01, "svm-dp": 0.01, "nonsense": 0.01,
+    "tm": 0.64, "cvt": 0.15, "response": 0.12, "shrunk": 0.04, "auucmax": 0.03, "auto": 0.01,
+    "nonsense": 0.01,
 }  # fmt: skip
 
 

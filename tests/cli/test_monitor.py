@@ -116,15 +116,6 @@ def test_treatment_that_goes_with_the_score_comes_first_and_stays(tmp_path, rows
 
 
 @pytest.mark.gate
-def test_rows_that_do_not_fit_into_memory_give_the_same_bounds(tmp_path, rows):
-    line = f"monitor {rows} {OPTIONS} --as-of 2026-06-01"
-    whole = numbers(f"{line} --state {tmp_path}/a.state")
-    pieces = numbers(f"{line} --state {tmp_path}/b.state --memory 0.0001")
-    assert whole["bounds"] == pieces["bounds"]
-    assert whole["compared"] == pieces["compared"]
-
-
-@pytest.mark.gate
 def test_households_and_chances(tmp_path):
     table = running(3_000)
     table["home"], table["chance"] = table["person"], 0.5

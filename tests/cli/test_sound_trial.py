@@ -28,7 +28,7 @@ def tables(tmp_path_factory):
         "cents": table.assign(
             arm=np.where(rng.random(2_400) < chance, "mail", "none"),
             cents=table["spent"].rank(method="first").astype(int),
-            tens=(table["spent"] // 10).astype(int),
+            pairs=(table["spent"] // 2).astype(int),
         ).drop(columns="spent"),
         "fair": table,
         # Recorded after treatment, which has no effect on average, and right about most visits.
@@ -62,7 +62,7 @@ def test_check_is_not_talked_round(tables, more):
 
 @pytest.mark.gate
 @pytest.mark.parametrize(
-    "more", ["--id cents --after tens", "--groups tens --id person --after cents"]
+    "more", ["--id cents --after pairs", "--groups pairs --id person --after cents"]
 )
 def test_treatment_that_follows_the_id_or_the_group_is_found(tables, more, tmp_path):
     name = more.split()[1]

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -155,12 +153,3 @@ def test_chances_that_are_nearly_contradicted_are_told_before_the_numbers(campai
     found = numbers(line)
     assert found["doubts"] == [found["told"]["notes"][0]]
     assert found["doubts"][0].startswith("Chance hardly explains that ")
-
-
-@pytest.mark.gate
-def test_pieces_tell_what_the_whole_does(files, campaign, by_model):
-    path = campaign.with_suffix(".parquet")
-    pd.read_csv(campaign).to_parquet(path)
-    line = by_model.replace(str(campaign), str(path))
-    whole, pieces = numbers(line), numbers(f"{line} --memory .000001")
-    assert json.dumps(whole) == json.dumps(pieces)

@@ -34,7 +34,6 @@ from auucmax.data.outcomes import range_for
 from auucmax.data.reading import table_of
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, RankMean
-from auucmax.estimators.formula_rules import formula_of
 from auucmax.model.by_name import (
     COMPARABLE,
     MODELS,
@@ -494,6 +493,8 @@ def _kept(
 
     Then scores of rivals, fitted on the same rows, of the others.
     """
+    from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
+
     names = [recipe.model, *rivals]
     size = work_of(names) * recipe.size(1 - recipe.hold_out, len(rows.y))
     with work.part("the model that is kept", size):
