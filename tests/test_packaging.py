@@ -102,9 +102,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert names - about == {name.removeprefix("src/") for name in tracked("src/auucmax")}
     assert [name for name in about if name.endswith("/licenses/LICENSE")]
     for needed in (
-        "data/files/hillstrom.csv.gz", "data/files/PROVENANCE.md", "py.typed", "report/page.css",
-        "report/page.js", "report/base.html.jinja", "report/page.html.jinja",
-        "report/arms.html.jinja", "report/check.html.jinja",
+        "data/files/hillstrom.csv.gz", "data/files/PROVENANCE.md", "py.typed", "present/page.css",
+        "present/page.js", "present/base.html.jinja", "present/page.html.jinja",
+        "present/arms.html.jinja", "present/check.html.jinja",
     ):  # fmt: skip
         assert f"auucmax/{needed}" in names
     # Of public trials, only the one whose origin is told may be passed on.

@@ -334,10 +334,13 @@ def test_the_page_tells_what_target_tells(browser, tmp_path):
         assert page.text_content("#profit") == written(row.profit, digits)
         ends = [written(end, digits) for end in (row.profit_lower, row.profit_upper)]
         assert page.text_content("#profit-interval") == " to ".join(ends)
-        near = found.certified_near
-        assert page.text_content("#least") == written(near.profit, digits)
-        assert page.text_content("#cut") == f"all above the cut of {near.share:.0%}"
         assert page.text_content("#verdict") == found.decision.verdict
+        # The number next to the verdict is the one it rests on.
+        sure = found.decision.at_least
+        assert page.locator("#profit-interval").is_visible() == (sure is None)
+        assert page.locator("#least-profit").is_visible() == (sure is not None)
+        if sure is not None:
+            assert page.text_content("#least-profit") == written(sure, digits)
     best = target(model, table, cost=0.3, value=4)
     page.click("#to-best")
     assert page.text_content("#people") == written(best.selection.n_treated, 0)

@@ -233,8 +233,8 @@ def summarise(
     >>> trial = load_hillstrom()
     >>> found = summarise(trial.y, trial.X["womens"], treatment=trial.treatment)
     >>> print(found["headline"]["text"])
-    Treat the 30% with the highest scores, 3,000 of 10,000 people: the outcome changes by +2.21 per
-    100 people (95% interval 1.90 to 2.53, for all shares at once).
+    Treat the 30% with the highest scores, 3,000 of 10,000 people: the outcome changes by +2.20 per
+    100 people (95% interval 1.89 to 2.50, for all shares at once).
     """
     if certificate is not None and not hasattr(certificate, "gain_lower_bound"):
         raise TypeError(
