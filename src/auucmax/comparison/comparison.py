@@ -31,7 +31,7 @@ class Comparison(Shown):
     Attributes
     ----------
     frame : a row for each model and split: model, split, auuc (of the test rows), standard_error,
-        gain (AUUC - ATE/2, over random), gain_standard_error, fit_seconds, n_parameters (missing
+        gain (over random, of centred outcomes), gain_standard_error, fit_seconds, n_parameters (missing
         if the model does not say), n_train, n_test, error (missing if there was none).
     test_size, trial_name, n_rows : of the trial that was split.
     seeds : ``trial.split(test_size, random_state=seeds[j])`` is split j.
@@ -218,8 +218,7 @@ class Comparison(Shown):
         return float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
 
     def _random(self) -> float:
-        """Half the average effect: AUUC of a constant score, mean over splits."""
-        # Every model of a split has the same average effect, but for rounding: any would do.
+        """Half the average effect, the AUUC of a constant score, up to noise; mean over splits."""
         halves = (self.frame["auuc"] - self.frame["gain"]).groupby(self.frame["split"]).mean()
         return float(halves.mean())
 

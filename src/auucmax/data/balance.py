@@ -496,8 +496,8 @@ def _shifted(feature: Feature, treated: Bools, codes: Codes | None) -> Suspect |
     if min(arm.sum(), (~arm).sum()) < FEWEST:
         return None
     if feature.levels:
-        codes = feature.values[known]
-        table = np.stack([np.bincount(codes[own], minlength=len(feature.levels))
+        level = feature.values[known]
+        table = np.stack([np.bincount(level[own], minlength=len(feature.levels))
                           for own in (arm, ~arm)])  # fmt: skip
         shares = (table / table.sum(axis=1, keepdims=True))[:, used := table.any(axis=0)]
         p_value = float(chi2_contingency(table[:, used])[1]) if used.sum() > 1 else 1.0
