@@ -48,10 +48,11 @@ def test_standard_errors_agree_with_the_jackknife(ranking, kind):
 
     def take(rows, gain=False):
         kept = {k: v[rows] for k, v in given.items()}
-        value = auuc_score(y[rows], score[rows], treatment=t[rows], ranking=ranking, **kept)
-        if gain:
-            value -= auuc_score(y[rows], 0 * y[rows], treatment=t[rows], ranking=ranking, **kept)
-        return value
+        of, own = {"treatment": t[rows], "ranking": ranking, **kept}, y[rows]
+        if not gain:
+            return auuc_score(own, score[rows], **of)
+        own = own - np.average(own, weights=kept.get("sample_weight"))
+        return auuc_score(own, score[rows], **of) - auuc_score(own, 0 * own, **of)
 
     result = auuc_inference(y, score, treatment=t, ranking=ranking, **given)
     assert result.standard_error == pytest.approx(jackknife_error(take, len(y), t), rel=0.02)

@@ -31,8 +31,8 @@ class Comparison(Shown):
     Attributes
     ----------
     frame : a row for each model and split: model, split, auuc (of the test rows), standard_error,
-        gain (over random, of centred outcomes), gain_standard_error, fit_seconds, n_parameters (missing
-        if the model does not say), n_train, n_test, error (missing if there was none).
+        gain (over random, of centred outcomes), gain_standard_error, fit_seconds, n_parameters
+        (missing if the model does not say), n_train, n_test, error (missing if there was none).
     test_size, trial_name, n_rows : of the trial that was split.
     seeds : ``trial.split(test_size, random_state=seeds[j])`` is split j.
     """
