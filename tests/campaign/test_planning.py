@@ -291,3 +291,12 @@ def test_the_power_of_the_policy_is_that_of_simulated_trials(arms_model):
     print(power, shown.mean(), error, values.std(), single.value, values.mean())
     assert abs(shown.mean() - power) <= 0.05 + 3 * np.sqrt(power * (1 - power) / trials)
     assert abs(single.value - values.mean()) <= 4 * error * np.sqrt(n / 6_000)
+
+
+def test_the_design_effect_of_a_gain_does_not_depend_on_the_direction_of_the_outcome():
+    rng = np.random.default_rng(0)
+    groups, score = np.repeat(np.arange(600), 20), np.repeat(rng.random(600), 20)
+    y = (rng.random(12_000) < 0.9).astype(float)
+    found = [past_rows(own, score=score, groups=groups)["design_effect"] for own in (y, 1 - y)]
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] < 1.5

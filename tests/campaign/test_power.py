@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from auucmax import make_trial
 from auucmax.campaign import plan_trial
-from auucmax.campaign.power import certificate_quantile
+from auucmax.campaign.power import (
+    Assumed,
+    certificate_quantile,
+    gain_statement,
+    share_statement,
+)
 from auucmax.metrics import Levels
 
 GIVEN = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006}
@@ -84,3 +89,16 @@ def test_promised_and_simulated_power(case):
         print(by, own)
         off = abs(own.promised - own.simulated)
         assert off <= experiment.TOLERANCE + 3 * own.error, (by, own)
+
+
+def test_common_outcomes_are_planned_as_the_rarer_ones():
+    """y and 1 - y have the same errors; no mean of a top share is below 0."""
+    for base_gain in (0.0, 0.01, 0.02):
+        high = Assumed(0.9, 0.02, 0.005, base_gain)
+        low = Assumed(0.1, -0.02, 0.005, base_gain)
+        gains = [gain_statement(own, 0.95, 0.05).variance for own in (high, low)]
+        assert gains[0] == pytest.approx(gains[1])
+        share = share_statement(high, 0.3, 0.95, 0.05)
+        assert min(share.arm_means) > 0
+        # The top 30% of y are the last 30% of 1 - y: the effect on all, less that on the first 70%.
+        assert share.value == pytest.approx(0.02 + share_statement(low, 0.7, 0.95, 0.05).value)

@@ -52,7 +52,7 @@ def test_a_model_that_failed_is_never_the_one_to_compare_with():
 
 def test_differences_are_nadeau_and_bengios():
     found = compare([*LINEAR, Noise()], TRIAL, splits=6, test_size=0.2)
-    auuc = found.frame.pivot(index="split", columns="model", values="auuc")
+    auuc = found.frame.pivot(index="split", columns="model", values="gain")
     table = found.differences(reference="Noise", level=0.9)
     assert "Noise" not in table.index
     assert table.attrs["reference"] == "Noise"

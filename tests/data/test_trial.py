@@ -553,3 +553,15 @@ def test_sparse_features_are_refused_with_what_to_do():
     X = scipy.sparse.csr_matrix(np.eye(4))
     with pytest.raises(TypeError, match=r"got a sparse csr_matrix\. Pass X\.toarray\(\)"):
         Trial(X, [0, 1, 0, 1], treatment=[0, 1, 1, 0])
+
+
+def test_groups_with_rows_of_both_arms_have_one_error():
+    """What the rows of a shop share cancels in the effect, if both arms are in it."""
+    rng = np.random.default_rng(0)
+    shop = np.repeat(np.arange(60), 100)
+    t = rng.integers(0, 2, 6_000)
+    y = rng.normal(size=60)[shop] + rng.normal(size=6_000)
+    (effect,) = Trial(pd.DataFrame({"x": y}), y, t, groups=shop).summary().effects
+    assert effect.standard_error == pytest.approx(2 * np.sqrt(2 / 6_000), rel=0.25)
+    whole = Trial(pd.DataFrame({"x": y}), y, shop % 2, groups=shop).summary().effects[0]
+    assert whole.standard_error > 5 * effect.standard_error

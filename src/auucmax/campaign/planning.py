@@ -282,8 +282,8 @@ def past_rows(
 
     ``base_rate`` and ``outcome_sd`` (None if 0/1); with ``score`` also ``base_gain``; with
     ``groups`` the ``cluster_size`` and the ``design_effect``, the sum over clusters of (sum of t)^2
-    over the sum over rows of t^2. t is y c less its mean, or without scores y less its mean, whose
-    design effect is the larger one where scores differ within clusters.
+    over the sum over rows of t^2. t is (y - mean) c less its mean, or without scores y less its
+    mean, whose design effect is the larger one where scores differ within clusters.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def past_rows(
         place = np.empty(len(y))
         place[ranking.order] = ranking.mid_cumsum(np.ones(len(y))) / len(y) - 0.5
         found["base_gain"] = float((terms * place).mean())
-        terms = y * place - (y * place).mean()
+        terms = terms * place - (terms * place).mean()
     if groups is not None:
         terms = terms / (np.abs(terms).max() or 1.0)  # squares of tiny numbers would vanish
         sums = np.bincount(check_groups(groups, len(y)), weights=terms)

@@ -89,6 +89,17 @@ class Assumed:
         return bounded and not self.cross_fitted
 
     @property
+    def rarer(self) -> Assumed:
+        """The same of the rarer of two outcomes: 1 - y, and the score reversed, if y is common.
+
+        Gains keep their values, since both turn. Means that grow exponentially with the score fit
+        a rare outcome; of a common one they would pass 1.
+        """
+        if self.outcome_sd is not None or self.middle <= 0.5:
+            return self
+        return replace(self, base_rate=1 - self.base_rate, effect=-self.effect)
+
+    @property
     def slopes(self) -> Floats:
         """k of each arm: how its mean outcomes go with the normal quantile of the rank."""
         if self.outcome_sd is None:
@@ -242,7 +253,7 @@ def certificate_quantile(
 
 
 def gain_statement(assumed: Assumed, level: float, delta: float) -> Statement:
-    arms = assumed.rank_variances / assumed.shares
+    arms = assumed.rarer.rank_variances / assumed.shares
     rest = assumed.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * assumed.gain**2
     variance = float(assumed.design_effect * (arms.sum() - rest))
     return _statement("better than random", assumed.gain, variance, assumed, level, delta)
@@ -277,14 +288,15 @@ def difference_statement(
         )
     value, apart = assumed.gain - other_gain, (1 - agreement) / 6
     moments = np.full(2, apart)
+    rarer = assumed.rarer
     if assumed.outcome_sd is None:
-        ours = assumed.slopes / np.sqrt(2)
-        theirs = replace(assumed, gain=other_gain).slopes / np.sqrt(2)
+        ours = rarer.slopes / np.sqrt(2)
+        theirs = replace(rarer, gain=other_gain).slopes / np.sqrt(2)
         moments = np.array([_apart(*h, agreement) for h in zip(ours, theirs, strict=True)])
 
-    middle = assumed.middle
+    middle = rarer.middle
     if assumed.outcome_sd is None:
-        squares = (1 - 2 * middle) * assumed.means * moments + middle**2 * apart
+        squares = (1 - 2 * middle) * rarer.means * moments + middle**2 * apart
     else:
         squares = (assumed.totals + (assumed.means - middle) ** 2) * apart
     arms = (squares - np.array([0.0, value**2])) / assumed.shares
@@ -305,15 +317,20 @@ def _apart(ours: float, theirs: float, agreement: float) -> float:
 
 def share_statement(assumed: Assumed, share: float, level: float, delta: float) -> Statement:
     """The effect of treating the top share, V(q), whose limit is at the score's own quantile."""
-    z, k, middle = float(ndtri(1 - share)), assumed.slopes, assumed.middle
+    rarer, middle = assumed.rarer, assumed.middle
+    z, k = float(ndtri(1 - share)), rarer.slopes
     means, signs = None, DIFFERENCE
     if assumed.outcome_sd is None:
-        sums = assumed.means * ndtr(k - z)
-        at_limit = float(np.diff(assumed.means * np.exp(k * z - k**2 / 2))[0])
+        if rarer is assumed:
+            sums = rarer.means * ndtr(k - z)
+        else:  # those of 1 - y at the other end, whose cut is at -z
+            sums = rarer.means * (1 - ndtr(k + z))
+            z, signs = -z, (-1, 1)
+        means = float(sums[0]), float(sums[1])
+        at_limit = float(np.diff(rarer.means * np.exp(k * z - k**2 / 2))[0])
+        if rarer is not assumed:
+            sums, at_limit = share - sums, -at_limit
         squares = (1 - 2 * middle) * sums + share * middle**2
-        means, signs = (float(sums[0]), float(sums[1])), DIFFERENCE
-        if middle > 0.5:
-            means, signs = (share - means[0], share - means[1]), (-1, 1)
         sums = sums - share * middle
     else:
         density = float(np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi))

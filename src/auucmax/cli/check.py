@@ -199,7 +199,8 @@ def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:
     judged = Judged(rows.y, none, rows.treated, groups, rows.propensity, rows.people)
     own = average_effect(judged)
     (effect,) = found.effects
-    ends = {"low": own["lower"], "high": own["upper"], "declined": own["declined"]}
+    ends = {"low": own["lower"], "high": own["upper"], "declined": own["declined"],
+            "standard_error": own["standard_error"]}  # fmt: skip
     return replace(found, effects=(replace(effect, **ends),))
 
 

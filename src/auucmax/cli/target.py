@@ -136,13 +136,14 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
     rows = {"treated": _treated(found.selection, found.cost)}
     cautions, more, notes = _cautions(found, ranking), dict[str, str](), list[str]()
     if not found.unknown and not found.nobody:
-        rows[f"expected gain in {gain}"] = _between(found.expected, "gain")
+        kept = rows if found.decision.at_least is None else more  # one number next to a guarantee
+        kept[f"expected gain in {gain}"] = _between(found.expected, "gain")
     if found.of_uplift:
         more["sum of the uplifts"] = f"{found.uplift:,.1f}"
         notes.append(found.of_uplift)
     if found.has_profit and not found.failed_check:
         if not found.unknown and not found.nobody:
-            rows["expected profit"] = _between(found.expected, "profit")
+            kept["expected profit"] = _between(found.expected, "profit")
         rows["highest expected profit"] = _peak(found, found.plan.best)
         more["highest lower limit of it"] = _peak(found, found.plan.cautious)
     if near := found.certified_near:

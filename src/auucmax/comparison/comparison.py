@@ -75,6 +75,8 @@ class Comparison(Shown):
     def differences(self, reference: str | None = None, level: float = 0.95) -> pd.DataFrame:
         """AUUC of each model minus that of ``reference``, paired by split, with p values.
 
+        Both are of outcomes less their mean (the column ``gain``), which has less noise.
+
         Splits of one trial share rows, so their differences are not independent, and the usual
         paired t-test calls far too much significant. This is the corrected resampled t-test of
         Nadeau and Bengio (2003): over J splits with differences d_j,
@@ -98,7 +100,7 @@ class Comparison(Shown):
             failed).
         """
         check_level(level)
-        auuc, order = self._by_split("auuc"), list(self.summary().index)
+        auuc, order = self._by_split("gain"), list(self.summary().index)
         reference = order[0] if reference is None else reference
         if reference not in order:
             raise ValueError(

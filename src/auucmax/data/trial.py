@@ -20,6 +20,7 @@ from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax._validation import (
     ROUTING,
+    Bools,
     Floats,
     check_choice,
     check_column,
@@ -140,13 +141,43 @@ def _mean_and_error(
     return mean, float(np.sqrt(n / (n - 1) * np.sum(parts**2))), n
 
 
-def _effect(arm: ArmSummary, control: ArmSummary, n_arm: int, n_control: int) -> EffectSummary:
+def _clustered_error(
+    y: Floats, treated: Bools, weight: Floats | None, groups: NDArray[Any]
+) -> tuple[float, int] | None:
+    """Standard error of an effect, and its groups, if some of these have rows of both arms.
+
+    The arms are then not independent: what their rows share cancels within a group.
+    """
+    codes = pd.factorize(groups)[0]
+    counts = np.stack([np.bincount(codes[own], minlength=codes.max() + 1)
+                       for own in (treated, ~treated)])  # fmt: skip
+    if not (counts > 0).all(axis=0).any():
+        return None
+    weight = np.ones(len(y)) if weight is None else weight
+    terms = np.zeros(len(y))
+    for own, sign in ((treated, 1.0), (~treated, -1.0)):
+        mean = np.average(y[own], weights=weight[own])
+        terms[own] = sign * weight[own] * (y[own] - mean) / weight[own].sum()
+    totals = np.bincount(codes, terms)
+    n = int((np.bincount(codes, weight) > 0).sum())
+    return (float(np.sqrt(n / (n - 1) * np.sum(totals**2))), n) if n > 1 else None
+
+
+def _effect(
+    arm: ArmSummary,
+    control: ArmSummary,
+    n_arm: int,
+    n_control: int,
+    shared: tuple[float, int] | None = None,
+) -> EffectSummary:
+    """``shared``: standard error and number of groups that have rows of both arms."""
     effect = arm.mean - control.mean
     parts = np.array([arm.standard_error, control.standard_error]) ** 2
-    error = float(np.sqrt(parts.sum()))
+    error = float(np.sqrt(parts.sum())) if shared is None else shared[0]
     if error > 0:
         # Welch-Satterthwaite degrees of freedom.
         freedom = parts.sum() ** 2 / np.sum(parts**2 / (np.array([n_arm, n_control]) - 1))
+        freedom = freedom if shared is None else shared[1] - 1
         half = float(stdtrit(freedom, 0.975)) * error
         p_value = float(2 * stdtr(freedom, -abs(effect) / error))
     else:  # no spread at all, or an arm of one row whose spread is not known (NaN)
@@ -367,6 +398,13 @@ class Trial(Shown):
             )
             arms.append(ArmSummary(label, name, n, n / len(y), mean, error))
             counted.append(units)
+        shared: dict[Any, tuple[float, int] | None] = {}
+        if self.groups is not None:
+            for arm in arms[1:]:
+                rows = np.isin(treatment, [arm.label, arms[0].label])
+                own = None if weight is None else weight[rows]
+                pair = y[rows], treatment[rows] == arm.label, own, self.groups[used][rows]
+                shared[arm.label] = _clustered_error(*pair)
         same = ("name", "outcome_name", "treatment_name", "n_rows", "n_features")
         return TrialSummary(
             **{name: getattr(self, name) for name in same},
@@ -377,7 +415,7 @@ class Trial(Shown):
             ),
             arms=tuple(arms),
             effects=tuple(
-                _effect(arm, arms[0], n, counted[0])
+                _effect(arm, arms[0], n, counted[0], shared.get(arm.label))
                 for arm, n in zip(arms[1:], counted[1:], strict=True)
             ),
         )

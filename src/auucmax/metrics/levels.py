@@ -103,7 +103,7 @@ class Levels:
         responds = None
         if outcome_model is not None:
             y = check_column(y, "y")
-            responds = y != 0
+            responds = inference.rarer_outcome(y)
             y = y - check_column(outcome_model, "outcome_model", len(y))
         rows = check_rows(
             y,

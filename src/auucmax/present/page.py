@@ -74,8 +74,8 @@ WORDS = {
         "many people."
     ),
     "certified": (
-        "Proven, without any approximation, up to a small chance of error that is told. A proof "
-        "asks more of the data than an interval: its number is lower."
+        "Proven, without any approximation, up to a small chance of error. It holds for one share, "
+        "while the interval holds for all shares together: either may be the tighter one."
     ),
 }
 VERDICTS = {
