@@ -25,7 +25,8 @@ class Noise(Spy):
 def test_a_model_that_failed_is_never_the_one_to_compare_with():
     lines = [
         {"model": name, "split": split, "auuc": auuc, "standard_error": 0.01, "gain": auuc - 0.1,
-         "gain_standard_error": 0.01, "fit_seconds": 1.0, "n_parameters": 3, "n_train": 70,
+         "effect": 0.2, "gain_standard_error": 0.01, "fit_seconds": 1.0, "n_parameters": 3,
+         "n_train": 70,
          "n_test": 30, "error": None if auuc == auuc else "ValueError: no."}
         for name, values in {
             "lucky": [0.9, *[np.nan] * 7],
@@ -120,7 +121,7 @@ def test_printed_and_drawn():
     means = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(means, found.summary()["mean_auuc"])
     low, high = ax.get_xlim()
-    half_effect = (found.frame["auuc"] - found.frame["gain"]).mean()
+    half_effect = found.frame["effect"].mean() / 2
     assert low < half_effect < high
     assert any(np.allclose(line.get_xdata(), half_effect) for line in ax.lines)
     assert "thick" in ax.get_xlabel()

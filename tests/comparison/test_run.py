@@ -349,7 +349,8 @@ def test_a_killed_run_goes_on(tmp_path, n_jobs):
 def test_the_frame_holds_what_a_loop_would_find():
     found = compare(LINEAR, TRIAL, splits=3, test_size=0.4, random_state=5)
     assert found.frame.columns.tolist() == [
-        "model", "split", "auuc", "standard_error", "gain", "gain_standard_error", "fit_seconds",
+        "model", "split", "auuc", "standard_error", "gain", "gain_standard_error", "effect",
+        "fit_seconds",
         "n_parameters", "n_train", "n_test", "error",
     ]  # fmt: skip
     assert found.frame["split"].tolist() == [0, 1, 2] * 3

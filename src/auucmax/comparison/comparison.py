@@ -31,8 +31,9 @@ class Comparison(Shown):
     Attributes
     ----------
     frame : a row for each model and split: model, split, auuc (of the test rows), standard_error,
-        gain (over random, of centred outcomes), gain_standard_error, fit_seconds, n_parameters
-        (missing if the model does not say), n_train, n_test, error (missing if there was none).
+        gain (over random, of centred outcomes), gain_standard_error, effect (average, of the
+        test rows), fit_seconds, n_parameters (missing if the model does not say), n_train, n_test,
+        error (missing if there was none).
     test_size, trial_name, n_rows : of the trial that was split.
     seeds : ``trial.split(test_size, random_state=seeds[j])`` is split j.
     """
@@ -220,9 +221,8 @@ class Comparison(Shown):
         return float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
 
     def _random(self) -> float:
-        """Half the average effect, the AUUC of a constant score, up to noise; mean over splits."""
-        halves = (self.frame["auuc"] - self.frame["gain"]).groupby(self.frame["split"]).mean()
-        return float(halves.mean())
+        """Half the average effect, the AUUC of a constant score; mean over splits."""
+        return float(self.frame["effect"].groupby(self.frame["split"]).mean().mean() / 2)
 
 
 def _resampled(values: pd.Series, ratio: float, level: float) -> tuple[float, ...]:

@@ -34,11 +34,14 @@ from auucmax._validation import check_whole, listed
 from auucmax.comparison.comparison import Comparison
 from auucmax.data.trial import Trial
 from auucmax.estimators.base import count_parameters, fit_rows, free_random_states
-from auucmax.metrics.functions import auuc_inference
+from auucmax.metrics.levels import Levels
 
 Result = dict[str, Any]  #: what was measured, None where it was not, by the names in RESULT
 
-MEASURED = ("auuc", "standard_error", "gain", "gain_standard_error", "fit_seconds", "n_parameters")
+MEASURED = (
+    "auuc", "standard_error", "gain", "gain_standard_error", "effect", "fit_seconds",
+    "n_parameters",
+)  # fmt: skip
 RESULT = (*MEASURED, "n_train", "n_test", "error")
 
 _LIBRARIES = {"auucmax.estimators.networks": "torch", "auucmax.estimators.lambdamart": "lightgbm"}
@@ -107,8 +110,10 @@ def _measure(model: Any, train: Trial, test: Trial) -> Result:
         test = test.take(test.randomised)
     score = model.predict(test.X)  # all that a model ever gets of the test rows
     of_rows: dict[str, Any] = {"sample_weight": test.sample_weight, "groups": test.groups}
-    found = auuc_inference(test.y, score, treatment=test.treatment, **of_rows)
-    numbers = (found.estimate, found.standard_error, found.gain, found.gain_standard_error)
+    levels = Levels.of(test.y, score, treatment=test.treatment, **of_rows)
+    found = levels.inference()
+    numbers = (found.estimate, found.standard_error, found.gain, found.gain_standard_error,
+               levels.effect())  # fmt: skip
     known = [None if np.isnan(number) else float(number) for number in numbers]
     return dict(zip(MEASURED, [*known, seconds, count_parameters(model)], strict=True))
 
@@ -123,8 +128,8 @@ def _seeded(model: Any, seed: int) -> Any:
 PathLike = str | os.PathLike[str]
 Key = tuple[str, float, int, str]  # hash of the trial, test size, seed of the split, hash of model
 
-_FORMAT = {"auucmax_compare": 1}
-_MARK = b'{"auucmax_compare": 1, '  # so each line begins
+_FORMAT = {"auucmax_compare": 2}
+_MARK = b'{"auucmax_compare": 2, '  # so each line begins
 
 
 @contextmanager
@@ -357,7 +362,7 @@ def compare(
     >>> trial = make_trial(2_000, random_state=0)
     >>> found = compare([TwoModels(), ClassTransformation(balance="none")], trial, splits=3)
     >>> found.frame.shape
-    (6, 11)
+    (6, 12)
     >>> sorted(found.summary().index)
     ["ClassTransformation(balance='none')", 'TwoModels']
     """
