@@ -80,7 +80,7 @@ class TrialPlan(Shown):
         """
         if self.arms:
             return None
-        control, treated = np.sqrt(self.assumed.rank_variances)
+        control, treated = np.sqrt(self.assumed.rarer.rank_variances)
         treated *= np.sqrt(self.n_arms)
         return float(treated / (control + treated))
 
