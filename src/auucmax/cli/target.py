@@ -136,14 +136,21 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
     rows = {"treated": _treated(found.selection, found.cost)}
     cautions, more, notes = _cautions(found, ranking), dict[str, str](), list[str]()
     if not found.unknown and not found.nobody:
-        kept = rows if found.decision.at_least is None else more  # one number next to a guarantee
-        kept[f"expected gain in {gain}"] = _between(found.expected, "gain")
+        # One number next to a verdict: after a guarantee the interval is a detail.
+        sure = found.decision.at_least is not None
+        more[f"expected gain in {gain}"] = _between(found.expected, "gain")
+        rows[f"expected gain in {gain}"] = (
+            f"{found.expected.gain:,.1f}" if sure else _between(found.expected, "gain")
+        )
     if found.of_uplift:
         more["sum of the uplifts"] = f"{found.uplift:,.1f}"
         notes.append(found.of_uplift)
     if found.has_profit and not found.failed_check:
         if not found.unknown and not found.nobody:
-            kept["expected profit"] = _between(found.expected, "profit")
+            more["expected profit"] = _between(found.expected, "profit")
+            rows["expected profit"] = (
+                f"{found.expected.profit:,.1f}" if sure else _between(found.expected, "profit")
+            )
         rows["highest expected profit"] = _peak(found, found.plan.best)
         more["highest lower limit of it"] = _peak(found, found.plan.cautious)
     if near := found.certified_near:
