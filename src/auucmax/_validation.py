@@ -140,7 +140,7 @@ def check_treatment(
 
 
 class RoutingDisabled(BaseException):
-    """A score was asked for without the treatment, which scikit-learn was not told to pass on.
+    """A score was asked for without the treatment: scikit-learn's metadata routing is off.
 
     Not an ``Exception``: ``cross_validate`` and ``GridSearchCV`` turn those of a scorer into nan.
     """

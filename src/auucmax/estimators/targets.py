@@ -31,7 +31,6 @@ from auucmax._validation import Bools, Floats
 from auucmax.data.outcomes import MOSTLY
 from auucmax.rows import ArrayRows, Batch, Sample
 
-LEARNT = ("0/1", "whether", "number")
 TAIL = 0.01  #: of outcomes on either side that are winsorised
 CLEARLY = 4.0  #: squared standard errors that a difference of amounts has to be beyond, to count
 SAMPLE = 1_000_000  #: rows, at most, that amounts, quantiles and ranks are learnt from
@@ -178,7 +177,7 @@ BINOMIAL, GAUSSIAN = Binomial(), Gaussian()
 
 
 def loss_of(learnt: str) -> Loss:
-    """The loss by which one of :data:`LEARNT` is learnt."""
+    """The loss for a target: "0/1", "whether" or "number"."""
     return GAUSSIAN if learnt == "number" else BINOMIAL
 
 

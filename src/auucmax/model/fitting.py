@@ -452,8 +452,9 @@ def _hold_out(
             f"outcome if most have none, to learn from and to judge on; got {least} of one kind in "
             f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )
-    learn = lambda keys: ~recipe.held_out(keys)  # noqa: E731
-    fitted, formula, passed, others = _kept(rows, recipe, rivals, learn, work)
+    fitted, formula, passed, others = _kept(
+        rows, recipe, rivals, lambda keys: ~recipe.held_out(keys), work
+    )
     judged = rows.judged(passed.score[held_out], held_out)
     calibration, bounded = calibrated(judged), rows.columns.bounded(judged.y)
     certificate = certified(judged, bounded, recipe.n_candidates)
