@@ -1,0 +1,503 @@
+"""The types of everything that is computed: plain data with one meaning per field.
+
+A result is a frozen dataclass. pydantic reads and writes it as JSON, so that its class is the
+schema of every file that holds it: unknown fields, missing fields and numbers that are not finite
+are refused. Words are made elsewhere: ``str(result)`` asks :mod:`auucmax.present`.
+
+Curves are columns of numbers (tuples of equal length), which are shorter in a file and quicker to
+compute with than a list of points. A number that is not known is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from typing import Any, Self, dataclass_transform
+
+Numbers = tuple[float, ...]
+MaybeNumbers = tuple[float | None, ...]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Result:
+    """Base of the result types: subclasses become frozen dataclasses with keyword-only fields.
+
+    Examples
+    --------
+    >>> class Share(Result):
+    ...     value: float
+    >>> Share.from_json(Share(value=0.5).to_json())
+    Share(value=0.5)
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    def __str__(self) -> str:
+        return str(import_module("auucmax.present").text(self))
+
+    def _repr_html_(self) -> str:
+        return str(import_module("auucmax.present").html(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON."""
+        found: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json")
+        return found
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """Read what :meth:`to_json` returned; a ValueError for anything else."""
+        found: Self = _adapter(cls).validate_python(values, strict=False)
+        return found
+
+
+@cache
+def _adapter(kind: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+class State(StrEnum):
+    """What a decision rests on, in the order in which the rule asks."""
+
+    HARM = "harm"
+    LOSS = "loss"
+    GUARANTEED = "guaranteed"
+    SIGNIFICANT = "significant"
+    UNCLEAR = "unclear"
+    UNKNOWN = "unknown"
+
+
+class Basis(StrEnum):
+    """The rows behind the evidence."""
+
+    CROSS_FITTED = "cross-fitted"
+    HELD_OUT = "held out"
+    NEW_ROWS = "new rows"
+
+
+class Kind(StrEnum):
+    """The kind of an outcome."""
+
+    BINARY = "0/1"
+    COUNT = "count"
+    MONEY = "money with zeros"
+    NUMBER = "any number"
+
+
+class Why(StrEnum):
+    """Why a number is missing."""
+
+    FAILED_CHECK = "failed check"
+    FEW_ROWS = "few rows"
+    MIXED_GROUPS = "mixed groups"
+    GROUPS = "groups"
+    NO_RANGE = "no range"
+    NARROW_RANGE = "narrow range"
+    EXTREME_PROPENSITY = "extreme propensity"
+    NO_BUDGET = "no budget"
+    OTHER_COSTS = "other costs"
+    PEOPLE_NOT_MONEY = "people, not money"
+    LIMITS = "limits"
+    UNLIKE_TRIAL = "unlike the trial"
+    OTHER_ARMS = "other arms"
+
+
+class Missing(Result):
+    """A number that is not available, and why; ``got`` and ``needed`` where they explain it."""
+
+    why: Why
+    arm: str | None = None
+    got: float | None = None
+    needed: float | None = None
+
+
+class Estimate(Result):
+    """An estimate with its standard error and interval; ``missing`` says why there is no interval.
+
+    The level of the interval is that of the result it is part of.
+    """
+
+    value: float
+    se: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    p_value: float | None = None
+    missing: str | None = None
+
+
+class Outcome(Result):
+    """The outcome of a trial; ``range``: the lowest and highest value that certificates count."""
+
+    name: str
+    kind: Kind
+    lower_is_better: bool = False
+    range: tuple[float, float] | None = None
+
+    @property
+    def gain(self) -> str:
+        """What there is more of if treatment works."""
+        return f"{self.name} avoided" if self.lower_is_better else self.name
+
+
+class Roles(Result):
+    """How a table is read: which column plays which part. ``arms[0]`` is the control.
+
+    ``propensity``: (arm, column) pairs, the probability of every arm but one, which has the rest.
+    ``ignored`` columns are checked as features are, but no model uses them; ``after`` columns were
+    recorded after treatment and are neither used nor checked.
+    """
+
+    treatment: str
+    arms: tuple[str, ...]
+    outcome: Outcome
+    features: tuple[str, ...]
+    id: str | None = None
+    groups: str | None = None
+    propensity: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    drop_missing_outcomes: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that is needed to read a trial."""
+        more = (*self.features, self.id, self.groups, *(name for _, name in self.propensity))
+        return list(dict.fromkeys(n for n in (self.treatment, self.outcome.name, *more) if n))
+
+
+class Curve(Result):
+    """The gain of an allocation per person, over treating nobody, as more money is spent.
+
+    ``spend`` is the money per person of the population, ``shares`` the part of the people who get
+    each arm there. ``lower`` and ``upper`` hold at one point, ``band_lower`` and ``band_upper`` at
+    all points together. ``random``: the gain of the same arms for random people. With one arm at a
+    cost of 1, the spend is the share of people treated.
+    """
+
+    costs: Numbers
+    spend: Numbers
+    shares: tuple[Numbers, ...]
+    gain: Numbers
+    se: Numbers
+    lower: MaybeNumbers
+    upper: MaybeNumbers
+    band_lower: MaybeNumbers
+    band_upper: MaybeNumbers
+    random: Numbers
+    missing: str | None = None
+
+
+class Contrast(Result):
+    """An allocation or ranking minus another one on the same rows."""
+
+    against: str
+    difference: Estimate
+    curve: Numbers = ()
+    auuc: Estimate | None = None
+    gain: Estimate | None = None
+
+
+class Cut(Result):
+    """A guaranteed gain per person of treating all above the cut of a share of the people.
+
+    At most ``share_upper`` of the population lies above the cut.
+    """
+
+    share: float
+    share_upper: float
+    lower: float
+
+
+class Certificate(Result):
+    """A guarantee that holds with probability 1 - ``delta`` for every number of rows.
+
+    ``gain`` is the lower bound of the gain over random targeting (``claim`` "ranking"), or over
+    treating nobody at a budget that was fixed in advance (``claim`` "policy"; ``over_random`` is
+    then the bound over the same arms for random people). ``trained_on``: the smallest and largest
+    part of the rows that the models were trained on; (1, 1) is the model itself.
+    ``beyond``: the part of the outcomes outside the range that is counted.
+    """
+
+    claim: str
+    gain: float
+    delta: float
+    n_rows: int
+    trained_on: tuple[float, float] = (1.0, 1.0)
+    n_models: int = 1
+    n_candidates: int = 1
+    auuc: float | None = None
+    over_random: float | None = None
+    budget: float | None = None
+    spent: float | None = None
+    counted: tuple[float, float] = (0.0, 1.0)
+    beyond: float = 0.0
+
+
+class Cuts(Result):
+    """Guarantees at several cuts that hold together with probability 1 - ``delta``."""
+
+    delta: float
+    n_rows: int
+    cuts: tuple[Cut, ...]
+
+
+class Profile(Result):
+    """How a group of people differs from the others in one column: the shares in each bin.
+
+    None: fewer than 20 people.
+    """
+
+    name: str
+    bins: tuple[str, ...]
+    inside: MaybeNumbers
+    outside: MaybeNumbers
+    distance: float
+
+
+class Driver(Result):
+    """How the score goes with a column, or a category of it."""
+
+    name: str
+    category: str | None
+    correlation: float | None
+    top: float | None
+    rest: float | None
+    difference: float | None
+    is_date: bool
+
+
+class Term(Result):
+    """A term of a linear score: coefficient, and coefficient times standard deviation."""
+
+    name: str
+    coefficient: float
+    weight: float
+
+
+class Drivers(Result):
+    """The columns that go with the score, the strongest first, for the top ``share`` of people."""
+
+    share: float
+    drivers: tuple[Driver, ...]
+    n_columns: int
+    skipped: tuple[str, ...]
+    linear: tuple[Term, ...] | None
+
+
+class People(Result):
+    """Who the top ``share`` of a ranking are, or who gets ``arm`` at that part of the budget."""
+
+    share: float
+    n_columns: int
+    columns: tuple[Profile, ...]
+    arm: str | None = None
+
+
+class ArmContrast(Result):
+    """The effect of an arm over another one."""
+
+    arm: str
+    over: str
+    effect: Estimate
+
+
+class Segment(Result):
+    """A part of the people, described by conditions on columns, and the effects of the arms in it.
+
+    ``trained`` are the effects on the rows that the segments were found on, ``contrasts`` those on
+    the other rows; ``guaranteed`` the lower bounds of the effect of each arm.
+    """
+
+    rule: tuple[str, ...]
+    n_rows: int
+    share: float
+    trained: Numbers
+    contrasts: tuple[ArmContrast, ...]
+    guaranteed: Numbers | None
+
+
+class Segments(Result):
+    """Disjoint segments whose intervals, each of ``level``, hold together at 95%."""
+
+    level: float
+    parts: tuple[Segment, ...]
+
+
+class Deciles(Result):
+    """The effect in each tenth of a ranking, highest scores first; fewer parts of few rows."""
+
+    n_rows: tuple[int, ...]
+    uplift: MaybeNumbers
+    se: MaybeNumbers
+    lower: MaybeNumbers
+    upper: MaybeNumbers
+    predicted: MaybeNumbers | None
+
+
+class ArmRows(Result):
+    """Rows, mean outcome (as recorded), events and groups of one arm."""
+
+    name: str
+    n_rows: int
+    mean: float
+    n_events: int | None
+    n_groups: int | None
+
+
+class Ratio(Result):
+    """The part of the whole effect that treating a share gives, with Fieller's interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class ArmEvidence(Result):
+    """How one arm ranks people against the control; its curve ends at everyone."""
+
+    arm: str
+    rows: tuple[ArmRows, ArmRows]
+    n_groups: int | None
+    effect: Estimate
+    auuc: Estimate
+    gain: Estimate
+    qini: float
+    n_levels: int
+    curve: Curve
+    ratio: tuple[Ratio | None, ...]
+    risk: Numbers | None
+    deciles: Deciles
+    rivals: tuple[Contrast, ...]
+    certificate: Certificate | None
+    cuts: Cuts | None
+    missing: Missing | None
+    drivers: Drivers | None
+    people: People | None
+    check: dict[str, Any] | None
+    propensity: tuple[float, float] | None = None
+
+
+class PolicyEvidence(Result):
+    """The policy over all arms. With one arm its curve is that of the arm.
+
+    ``rate``: uplift per unit of money of the last step that each budget pays for.
+    """
+
+    curve: Curve
+    rate: MaybeNumbers
+    contrasts: tuple[Contrast, ...]
+    everyone: Curve | None
+    certificate: Certificate | None
+    missing: Missing | None
+    people: tuple[People, ...]
+    segments: Segments | None
+
+
+class Evidence(Result):
+    """What is known of a model's ranking: numbers only, and none about fewer than 20 people.
+
+    ``level`` is that of all intervals, ``failed_check`` the verdict of a check that the rows do
+    not pass: the numbers then say nothing about the treatment.
+    """
+
+    roles: Roles
+    basis: Basis
+    level: float
+    n_rows: int
+    n_folds: int | None
+    arms: tuple[ArmEvidence, ...]
+    policy: PolicyEvidence
+    failed_check: bool = False
+
+
+class Terms(Result):
+    """What a user asks for: a share of the people, a budget, or the highest profit.
+
+    ``cost`` of treating one person with each arm, ``value`` of one unit of the outcome,
+    ``budget`` for all people together.
+    """
+
+    share: float | None = None
+    budget: float | None = None
+    cost: Numbers | None = None
+    value: float | None = None
+
+    @property
+    def has_profit(self) -> bool:
+        """Whether cost and value are both given."""
+        return self.cost is not None and self.value is not None
+
+
+class Plan(Result):
+    """What treating some of ``n_people`` costs and brings, in totals; ``counts`` has one per arm.
+
+    ``share`` is the part of the trial's people that stands behind it. Intervals hold for all
+    shares or budgets together. ``guaranteed``: the gain, or profit if that is known, that is
+    guaranteed.
+    """
+
+    terms: Terms
+    n_people: int
+    counts: tuple[int, ...]
+    share: float
+    spend: float | None
+    gain: Estimate | None
+    profit: Estimate | None
+    guaranteed: float | None = None
+    missing: Missing | None = None
+
+
+class Decision(Result):
+    """Whether to treat, by one rule; ``better``: a plan whose gain or profit is significant."""
+
+    state: State
+    plan: Plan
+    better: Plan | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether treating these people is advice."""
+        return self.state in (State.GUARANTEED, State.SIGNIFICANT)
+
+
+class Fit(Result):
+    """What was fitted on which rows."""
+
+    version: str
+    date: str
+    model: str
+    about: str
+    target: str
+    n_given: int
+    n_used: int
+    n_trained: int
+    n_tree_rows: int | None
+    n_parameters: int | None
+    other_arms: dict[str, int]
+    without_outcome: tuple[int, ...]
+    n_features: tuple[int, ...]
+    n_terms: tuple[int, ...]
+    dropped: dict[str, str]
+    codes: dict[str, list[str]]
+    quantities: tuple[str, ...]
+    rare_categories: dict[str, float]
+    warnings: tuple[str, ...]
+    decimal: str | None = None
+    file: str | None = None
+
+
+class Brief(Result):
+    """A result in words: the verdict, facts with units, caveats and what to do next."""
+
+    verdict: str
+    facts: tuple[tuple[str, str], ...]
+    caveats: tuple[str, ...] = ()
+    next_step: str | None = None
