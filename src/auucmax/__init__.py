@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         model,
         pairs,
         present,
+        results,
         rows,
         solvers,
         spark,
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
     )
     from auucmax.certificates import certify
     from auucmax.comparison import compare
-    from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
+    from auucmax.data import (
+        Trial,
+        TrialKFold,
+        check_randomisation,
+        load_hillstrom,
+        make_trial,
+        read_trial,
+    )
     from auucmax.estimators import (
         AUUCMax,
         BoostedEffect,
@@ -53,6 +61,7 @@ if TYPE_CHECKING:
         qini_score,
         uplift_curve,
     )
+    from auucmax.model import UpliftModel, fit, load
 
 __all__ = [
     "AUUCMax",
@@ -64,6 +73,7 @@ __all__ = [
     "TwoModels",
     "UpliftCurveDisplay",
     "UpliftEnsemble",
+    "UpliftModel",
     "__version__",
     "auuc_difference",
     "auuc_inference",
@@ -80,6 +90,8 @@ __all__ = [
     "encoding",
     "estimators",
     "export",
+    "fit",
+    "load",
     "load_hillstrom",
     "make_trial",
     "metrics",
@@ -89,6 +101,8 @@ __all__ = [
     "policy_risk",
     "present",
     "qini_score",
+    "read_trial",
+    "results",
     "rows",
     "solvers",
     "spark",
@@ -101,7 +115,11 @@ _HOME = {
     for home, names in {
         "certificates": ("certify",),
         "comparison": ("compare",),
-        "data": ("Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial"),
+        "data": (
+            "Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial",
+            "read_trial",
+        ),
+        "model": ("UpliftModel", "fit", "load"),
         "estimators": (
             "AUUCMax", "BoostedEffect", "ClassTransformation", "ShrunkInteractions", "TwoModels",
             "UpliftEnsemble",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from importlib import import_module
 from typing import Any, Self, dataclass_transform
 
@@ -38,10 +37,10 @@ class Result:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __str__(self) -> str:
-        return str(import_module("auucmax.present").text(self))
+        return str(import_module("auucmax.present.brief").text(self))
 
     def _repr_html_(self) -> str:
-        return str(import_module("auucmax.present").html(self))
+        return str(import_module("auucmax.present.brief").html(self))
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON."""
@@ -55,11 +54,15 @@ class Result:
         return found
 
 
-@cache
-def _adapter(kind: type) -> Any:
-    from pydantic import TypeAdapter
+_ADAPTERS: dict[type, Any] = {}
 
-    return TypeAdapter(kind)
+
+def _adapter(kind: type) -> Any:
+    if kind not in _ADAPTERS:
+        from pydantic import TypeAdapter
+
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
 
 
 class State(StrEnum):
@@ -394,7 +397,6 @@ class PolicyEvidence(Result):
     curve: Curve
     rate: MaybeNumbers
     contrasts: tuple[Contrast, ...]
-    everyone: Curve | None
     certificate: Certificate | None
     missing: Missing | None
     people: tuple[People, ...]
@@ -486,7 +488,7 @@ class Fit(Result):
     n_features: tuple[int, ...]
     n_terms: tuple[int, ...]
     dropped: dict[str, str]
-    codes: dict[str, list[str]]
+    codes: tuple[str, ...]
     quantities: tuple[str, ...]
     rare_categories: dict[str, float]
     warnings: tuple[str, ...]
@@ -495,9 +497,10 @@ class Fit(Result):
 
 
 class Brief(Result):
-    """A result in words: the verdict, facts with units, caveats and what to do next."""
+    """A result in words: the verdict, facts with units, caveats, what to do next, and details."""
 
     verdict: str
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...] = ()
     caveats: tuple[str, ...] = ()
     next_step: str | None = None
+    details: tuple[tuple[str, str], ...] = ()

@@ -16,6 +16,8 @@ import pandas as pd
 from auucmax import campaign, certificates, data, estimators, export, metrics, targeting
 from auucmax import model as models
 from auucmax.certificates.anytime import AnytimeBets
+from auucmax.results import Kind, State, Terms
+from auucmax.targeting.rule import decide
 
 METRIC_OPTIONS = {"weights": "sample_weight", "propensity": "propensity", "groups": "groups"}
 
@@ -361,26 +363,28 @@ def score_only(X, y, treatment, column, new_X):
     return np.asarray(model.fit(X, y, treatment=treatment).predict(new_X))
 
 
-# --- trial models ---------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
+
+FIT = ("cost", "budget", "hold_out", "n_candidates", "despite_check", "random_state")
 
 
 def fit_model(table, *, model="auto", **columns):
     """A model of a raw table: ``treatment``, ``outcome``, ``control``, ``groups``..."""
-    return _quietly(models.fit_trial_model, table, model=model, **columns)
+    options = {name: columns.pop(name) for name in FIT if name in columns}
+    return _quietly(lambda: models.fit(data.read_trial(table, **columns), model, **options))
 
 
-def fit_arms(table, *, model="auto", **columns):
-    return _quietly(models.fit_arms_model, table, model=model, **columns)
+fit_arms = fit_model
 
 
 def with_rivals(model, table, names):
-    evidence = _quietly(models.with_rivals, model, table, names)
-    return [_rival(one) for one in evidence["rivals"]]
+    return [_rival(one) for one in _quietly(model.compare, table, names).arms[0].rivals]
 
 
 def judge(model, table):
     """The evidence of a model on other rows."""
-    return _evidence(_quietly(model.judge, table))
+    found = _quietly(model.evaluate, table)
+    return _evidence(found, found.arms[0])
 
 
 def _quietly(function, *given, **named):
@@ -392,52 +396,95 @@ def _quietly(function, *given, **named):
 
 def evidence_numbers(model):
     """Every number of the evidence of a model of one arm."""
-    return _evidence(model.evidence) | {
-        "n_columns": len(model.columns.features),
+    (scorer,) = model.scorers
+    return _evidence(model.evidence, model.evidence.arms[0]) | {
+        "n_columns": len(model.roles.features),
         "n_folds": int(model.recipe.n_folds),
-        "encoded_names": [str(name) for name in model.encoder.get_feature_names_out()],
+        "encoded_names": [str(name) for name in scorer.encoder.get_feature_names_out()],
     }
 
 
-def _evidence(evidence):
-    known, facts = evidence.expected, evidence.facts
+def _estimate(one):
+    return {
+        "estimate": one.value, "standard_error": one.se, "lower": one.lower, "upper": one.upper,
+        "declined": one.missing is not None,
+    }  # fmt: skip
+
+
+def _auuc(auuc, gain):
+    return {
+        "estimate": auuc.value, "lower": auuc.lower, "upper": auuc.upper,
+        "declined": auuc.missing is not None, "gain": gain.value, "gain_lower": gain.lower,
+        "gain_upper": gain.upper, "gain_declined": gain.missing is not None,
+        "p_value": gain.p_value,
+    }  # fmt: skip
+
+
+def _rows(evidence, arm):
+    kind = evidence.roles.outcome.kind
     found = {
-        "level": facts["level"],
-        "passes": facts["failed_check"] is None,
-        "qini": facts["qini"],
-        "risk": facts["risk"],
-        "ratio": facts["ratio"],
-        "score_levels": facts["score_levels"],
-        "rows": _numbers(facts["rows"]),
-        "effect": _numbers(facts["effect"]),
-        "auuc": _numbers(facts["auuc"]),
-        "deciles": _numbers(facts["deciles"]),
-        "curve": _read(known, "share", "uplift", "standard_error", "lower", "upper", "step"),
-        "certificate": _numbers(facts["certificate"]),
-        "certified_shares": _numbers(facts["certified_shares"]),
-        "rivals": {one["name"]: _rival(one) for one in facts["rivals"]},
-        "decision": evidence.decision_at(1.0, "everybody").state,
-        "decision at .3": evidence.decision_at(0.3, "the top").state,
+        "n_rows": sum(own.n_rows for own in arm.rows),
+        "binary": kind == Kind.BINARY,
+        "groups": arm.n_groups,
+        "lower_is_better": evidence.roles.outcome.lower_is_better,
     }
-    found["segments"] = {
-        str(k): _numbers(
-            {"rows": own["rows"], "share": own["share"], "certified": own["certified"]}
-        )
-        | _numbers(own["effect"])
-        for k, own in enumerate(facts["segments"])
-    }
-    found["people"] = _people_bins(facts["people"])
-    drivers = facts["drivers"]
-    features = drivers["features"]
+    for name, own in zip(("control", "treated"), arm.rows, strict=True):
+        found |= {name: own.n_rows, f"mean_{name}": own.mean}
+        found |= {f"events_{name}": own.n_events, f"groups_{name}": own.n_groups}
+    return found
+
+
+def _evidence(evidence, arm):
+    curve = arm.curve
+    deciles = arm.deciles
+    found = {
+        "level": evidence.level,
+        "passes": not evidence.failed_check,
+        "qini": arm.qini,
+        "risk": plain(arm.risk),
+        "ratio": [None if one is None else [one.value, one.lower, one.upper] for one in arm.ratio],
+        "score_levels": arm.n_levels,
+        "rows": _rows(evidence, arm),
+        "effect": _estimate(arm.effect) | {"detectable": 2.8 * arm.effect.se},
+        "auuc": _auuc(arm.auuc, arm.gain),
+        "deciles": {
+            "bin": list(range(1, len(deciles.n_rows) + 1)), "rows": plain(deciles.n_rows),
+            "uplift": plain(deciles.uplift), "standard_error": plain(deciles.se),
+            "lower": plain(deciles.lower), "upper": plain(deciles.upper),
+            "predicted": plain(deciles.predicted),
+        },
+        "curve": {
+            "share": plain(curve.spend), "uplift": plain(curve.gain),
+            "standard_error": plain(curve.se), "lower": _nan(curve.band_lower),
+            "upper": _nan(curve.band_upper), "step": float(np.diff(curve.spend).max()),
+        },
+        "certificate": _certified(arm.certificate),
+        "certified_shares": _cuts(arm.cuts),
+        "rivals": {one.against: _rival(one) for one in arm.rivals},
+    }  # fmt: skip
+    if len(evidence.arms) == 1:
+        known = evidence.n_rows
+        for name, share in (("decision", 1.0), ("decision at .3", 0.3)):
+            decision = decide(evidence, Terms(share=share), known)
+            found[name] = STATES[decision.state]
+        segments = evidence.policy.segments
+        found["segments"] = {} if segments is None else {
+            str(k): {"rows": own.n_rows, "share": own.share,
+                     "certified": None if own.guaranteed is None else own.guaranteed[0]}
+            | _estimate(own.contrasts[0].effect) | {"detectable": 2.8 * own.contrasts[0].effect.se}
+            for k, own in enumerate(segments.parts)
+        }
+    found["people"] = _people_bins(arm.people)
+    drivers = arm.drivers
     found["drivers"] = {
-        "names": [f"{own['name']}={own['level']}" for own in features],
-        "correlation": [own["correlation"] for own in features],
-        "top": [own["top"] for own in features],
-        "rest": [own["rest"] for own in features],
-        "difference": [own["difference"] for own in features],
-        "n_features": drivers["n_features"],
+        "names": [f"{own.name}={own.category}" for own in drivers.drivers],
+        "correlation": [own.correlation for own in drivers.drivers],
+        "top": [own.top for own in drivers.drivers],
+        "rest": [own.rest for own in drivers.drivers],
+        "difference": [own.difference for own in drivers.drivers],
+        "n_features": drivers.n_columns,
     }
-    check = facts["randomisation"]
+    check = arm.check
     if check is not None:
         found["check"] = {
             "passes": check["ok"],
@@ -448,31 +495,56 @@ def _evidence(evidence):
     return found
 
 
-def _numbers(facts):
-    """The entries that are numbers, booleans, or lists of them."""
-    if facts is None:
+#: States as they were recorded.
+STATES = {
+    State.HARM: "harm", State.LOSS: "loss", State.GUARANTEED: "certified",
+    State.SIGNIFICANT: "shown", State.UNCLEAR: "not shown", State.UNKNOWN: "not shown",
+}  # fmt: skip
+
+
+def _nan(values):
+    return [float("nan") if own is None else own for own in values]
+
+
+def _certified(found):
+    if found is None:
         return None
-    found = {}
-    for name, value in facts.items():
-        if name.endswith("declined"):  # a sentence, or None
-            found[name] = value is not None
-            continue
-        values = value if isinstance(value, list | tuple) else [value]
-        if not any(isinstance(own, str | dict) for own in values):
-            found[name] = plain(value)
-    return found
+    numbers = {
+        "gain_lower_bound": found.gain, "delta": found.delta, "n_rows": found.n_rows,
+        "n_candidates": found.n_candidates,
+    }  # fmt: skip
+    if found.claim == "policy":
+        return numbers | {
+            "random_lower_bound": found.over_random, "n_models": found.n_models,
+            "budget": found.budget, "spent": found.spent,
+        }  # fmt: skip
+    numbers["lower_bound"] = found.auuc
+    if found.trained_on != (1.0, 1.0):
+        numbers |= {"learnt": list(found.trained_on), "n_models": found.n_models}
+    return numbers
 
 
-#: Of a rival against the model.
-VERDICTS = {"better": 1, "not told apart": 0, "worse": -1}
+def _cuts(found):
+    if found is None:
+        return None
+    return {
+        "share": [own.share for own in found.cuts],
+        "gain_lower": [own.lower for own in found.cuts],
+        "share_upper": [own.share_upper for own in found.cuts],
+        "delta": found.delta,
+    }
 
 
 def _rival(one):
+    low, high = one.difference.lower, one.difference.upper
+    difference = _estimate(one.difference) | {"p_value": one.difference.p_value}
+    difference.pop("standard_error")
     return {
-        "verdict": VERDICTS[one["verdict"]],
-        "uplift": one["uplift"],
-        "auuc": _numbers(one["auuc"]),
-        "difference": _numbers(one["difference"]),
+        # Of a rival against the model.
+        "verdict": -1 if (low or 0) > 0 else 1 if (high or 0) < 0 else 0,
+        "uplift": plain(one.curve),
+        "auuc": _auuc(one.auuc, one.gain),
+        "difference": difference,
     }
 
 
@@ -480,21 +552,22 @@ def _people_bins(people):
     if people is None:
         return None
     return {
-        "names": [own["name"] for own in people["columns"]],
-        "n_bins": [len(own["bins"]) for own in people["columns"]],
-        "top": [share for own in people["columns"] for share in own["top"]],
-        "rest": [share for own in people["columns"] for share in own["rest"]],
-        "distance": [own["distance"] for own in people["columns"]],
+        "names": [own.name for own in people.columns],
+        "n_bins": [len(own.bins) for own in people.columns],
+        "top": [share for own in people.columns for share in own.inside],
+        "rest": [share for own in people.columns for share in own.outside],
+        "distance": [own.distance for own in people.columns],
     }
 
 
 def score_numbers(model, table):
     """Scores of rows, and what is known of scores: knots of the calibration, quantiles, weights."""
-    known, calibration = model.evidence.expected.scores, model.calibration
-    linear = model.evidence["drivers"]["linear"] or []
+    (scorer,) = model.scorers
+    known, calibration = scorer.quantiles, scorer.calibration
+    linear = model.evidence.arms[0].drivers.linear or ()
     return {
         "predict": model.predict(table),
-        "uplift": model.uplift(table),
+        "uplift": model.uplift(table)[:, 0],
         "calibration_score": calibration.score,
         "calibration_uplift": calibration.uplift,
         "calibration_effect": calibration.average_effect,
@@ -502,68 +575,81 @@ def score_numbers(model, table):
         "quantile_scores": plain(known.score),
         "quantile_above": plain(known.above),
         "quantile_reach": plain(known.reach),
-        "linear_names": [own["name"] for own in linear],
-        "linear_coefficients": [own["coefficient"] for own in linear],
-        "linear_weights": [own["weight"] for own in linear],
+        "linear_names": [own.name for own in linear],
+        "linear_coefficients": [own.coefficient for own in linear],
+        "linear_weights": [own.weight for own in linear],
     }
 
 
 def arms_numbers(model):
     """Every number of the evidence of a model of several arms: each arm, and their policy."""
     return {
-        "labels": list(model.labels),
-        "arms": {label: _evidence(own) for label, own in model.evidence.arms.items()},
-        "policy": _policy(model.evidence.facts),
+        "labels": list(model.arms),
+        "arms": {own.arm: _evidence(model.evidence, own) for own in model.evidence.arms},
+        "policy": _policy(model.evidence),
     }
 
 
 def judge_arms(model, table):
-    return _policy(_quietly(model.judge, table).facts)
+    return _policy(_quietly(model.evaluate, table))
 
 
-def _policy(facts):
-    found = {"rows": plain(facts["rows"]), "certificate": _numbers(facts["certificate"])}
-    for k, curve in enumerate(facts["curves"]):
-        found[f"curve {k}"] = {
-            "budget": curve["budget"],
-            "rate": curve["rate"],
-            "costs": curve["costs"],
-            "policy": _curve(curve["policy"]),
-            "everybody": _curve(curve["everybody"]) | {"arm": curve["everybody"]["arm"]},
-            "singles": {label: _curve(own) for label, own in curve["singles"].items()},
-            "differences": {name: _numbers(own) for name, own in curve["differences"].items()},
-        }
-    if facts["people"] is not None:
-        found["people"] = {own["arm"]: _people_bins(own) for own in facts["people"]["arms"]}
-    if facts["segments"] is not None:
+def _policy(evidence):
+    policy, curve = evidence.policy, evidence.policy.curve
+    labels = evidence.roles.arms
+    counts = [evidence.arms[0].rows[0].n_rows, *(own.rows[1].n_rows for own in evidence.arms)]
+    found = {
+        "rows": dict(zip(labels, counts, strict=True)),
+        "certificate": _certified(policy.certificate),
+        "curve 0": {
+            "budget": plain(curve.spend),
+            "rate": plain(policy.rate),
+            "costs": dict(zip(labels[1:], curve.costs, strict=True)),
+            "policy": {
+                "gain": plain(curve.gain), "standard_error": plain(curve.se),
+                "lower": plain(curve.lower), "upper": plain(curve.upper),
+                "simultaneous_lower": plain(curve.band_lower),
+                "simultaneous_upper": plain(curve.band_upper),
+                "shares": [share for row in curve.shares for share in row],
+                "declined": curve.missing is not None,
+            },
+            "random": plain(curve.random),
+            "differences": {
+                one.against: _estimate(one.difference) | {"p_value": one.difference.p_value}
+                for one in policy.contrasts
+            },
+        },
+    }  # fmt: skip
+    if policy.people:
+        found["people"] = {own.arm: _people_bins(own) for own in policy.people}
+    if policy.segments is not None:
         found["segments"] = {
             str(k): {
-                "rows": part["rows"],
-                "share": part["share"],
-                "learnt": part["learnt"],
-                "certified": part["certified"],
+                "rows": part.n_rows,
+                "share": part.share,
+                "learnt": dict(zip(labels[1:], part.trained, strict=True)),
+                "certified": None if part.guaranteed is None else dict(
+                    zip(labels[1:], part.guaranteed, strict=True)
+                ),
                 "contrasts": {
-                    f"{own['arm']} over {own['over']}": _numbers(own) for own in part["contrasts"]
+                    f"{own.arm} over {own.over}": _estimate(own.effect)
+                    | {"detectable": 2.8 * own.effect.se}
+                    for own in part.contrasts
                 },
             }
-            for k, part in enumerate(facts["segments"]["parts"])
-        }
+            for k, part in enumerate(policy.segments.parts)
+        }  # fmt: skip
     return found
-
-
-def _curve(own):
-    shares = own["shares"]
-    return _numbers(own) | {"shares": [share for row in shares for share in row]}
 
 
 def arms_score_numbers(model, table):
     return {
         "predict": model.predict(table),
         "uplift": model.uplift(table),
-        "slopes": plain(model.slopes()),
+        "slopes": [[one.slope, one.centre] for one in model.scorers],
         "calibrations": {
-            label: {"score": own.calibration.score, "uplift": own.calibration.uplift}
-            for label, own in model.models.items()
+            label: {"score": one.calibration.score, "uplift": one.calibration.uplift}
+            for label, one in zip(model.arms, model.scorers, strict=True)
         },
     }
 
@@ -572,90 +658,69 @@ def saved_and_loaded(model):
     """The model from its own file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "golden.auucmax"
-        models.save_model(model, path)
-        return models.load_model(path)
+        model.save(path)
+        return models.load(path)
 
 
 # --- targeting ------------------------------------------------------------------------------------
 
-ROW = (
-    "share", "threshold", "n_treated", "cost", "effect", "gain", "gain_lower", "gain_upper",
-    "profit", "profit_lower", "profit_upper",
-)  # fmt: skip
 
-
-def _row(found):
-    """The numbers of a row of a plan, in the order of ``ROW``."""
-    return [plain(getattr(found, name)) for name in ROW]
-
-
-def plan(y, score, treatment, *, at=(), budget=None, certify=False, **options):
-    """What shares cost and bring, of rows and scores: the best, the cautious, those ``at``."""
-    found = _quietly(
-        targeting.plan, y, score, treatment=treatment, share=list(at) or None, certify=certify,
-        **_options(**options),
-    )  # fmt: skip
-    numbers = {"best": _row(found.best), "cautious": _row(found.cautious)}
-    numbers |= {f"at {share:g}": _row(found.at(share)) for share in at}
-    if budget is not None:
-        numbers["affordable"] = _row(found.affordable(budget))
-    if found.shift is not None:
-        numbers["shift"] = _read(found.shift, "distance", "by_chance", "above", "below", "is_large")
-    if certify:
-        numbers["certified_profit"] = plain(found.certified_profit)
-    return numbers | {"table_sum": plain(found.table.select_dtypes("number").iloc[5:].sum())}
+def _ends(one):
+    return None if one is None else plain([one.value, one.lower, one.upper])
 
 
 def target_list(model, table, **options):
     """The list of people, and what to expect: ``share``, ``budget``, ``cost``, ``value``..."""
-    found = _quietly(models.target, model, table, **options)
-    people, selection = found.people, found.selection
-    id_name = people.columns[0]
+    found = _quietly(model.target, table, **options)
+    people, choice, plan = found.people, found.choice, found.plan
     return {
-        "ids": [str(own) for own in people[id_name]],
+        "ids": [str(own) for own in people[people.columns[0]]],
         "ranks": plain(people["rank"]),
         "scores": people["score"].to_numpy(),
         "uplifts": plain(people["uplift"]),
         "arms": [str(own) for own in people["arm"]],
         "n_chosen": len(found.chosen()),
-        "n_treated": int(selection.n_treated),
-        "threshold": float(selection.threshold),
-        "cost": float(selection.cost),
+        "n_treated": int(sum(choice.counts)),
+        "threshold": float("inf") if choice.threshold is None else float(choice.threshold),
+        "share": plan.share,
+        "spend": plan.spend,
         "uplift_sum": found.uplift,
-        "expected": _row(found.expected),
-        "best": _row(found.plan.best),
-        "known": found.unknown is None,
+        "gain": _ends(plan.gain),
+        "profit": _ends(plan.profit),
+        "guaranteed": plan.guaranteed,
+        "better": None if found.decision.better is None else found.decision.better.share,
+        "known": plan.missing is None,
         "is_own": bool(found.is_own),
-        "decision": found.decision.state,
-        "certified": [plain(list(own)) for own in found.certified],
-        "repeated": int(found.repeated),
-        "excluded": None if found.excluded is None else list(found.excluded),
+        "decision": STATES[found.decision.state],
+        "repeated": found.n_repeated,
+        "excluded": [found.n_excluded, found.n_unknown_ids],
     }
 
 
-def arms_list(model, table, *, share=None, budget=None, value=None, exclude=None, **limits):
-    """The list of several arms; ``limits``: cost, cost_column, at_most, at_least, forbid."""
+def arms_list(model, table, *, share=None, budget=None, value=None, exclude=None, cost=None,
+              **limits):
+    """The list of several arms; ``limits``: cost_column, at_most, at_least, forbid."""
     found = _quietly(
-        models.target_arms, model, table, share=share, budget=budget, value=value,
-        exclude=exclude, limits=models.ArmLimits(**limits),
+        model.target, table, share=share, budget=budget, value=value, cost=cost,
+        exclude=exclude, limits=models.Limits(**limits),
     )  # fmt: skip
-    people = found.people
-    uplifts = [f"uplift {label}" for label in model.labels]
+    people, choice, plan = found.people, found.choice, found.plan
+    uplifts = [f"uplift {label}" for label in model.arms]
     return {
         "ids": [str(own) for own in people.iloc[:, 0]],
         "ranks": plain(people["rank"]),
         "arms": [str(own) for own in people["arm"]],
         "uplifts": plain(people[uplifts].to_numpy(float)),
-        "counts": plain(list(found.choice.counts)),
-        "cost": float(found.choice.cost),
-        "uplift_sum": float(found.choice.uplift),
-        "rate": float(found.choice.rate),
-        "n_tied": [int(found.choice.n_tied), int(found.choice.n_tied_taken)],
-        "expected": None if found.expected is None else plain(list(found.expected)),
-        "profit": None if found.profit is None else plain(list(found.profit)),
-        "decision": found.decision.state,
-        "is_unlike": bool(found.is_unlike),
-        "shifts": {label: plain(list(own)) for label, own in found.shifts.items()},
+        "counts": plain(list(choice.counts)),
+        "spend": plan.spend,
+        "uplift_sum": float(found.uplift),
+        "gain": _ends(plan.gain),
+        "profit": _ends(plan.profit),
+        "decision": STATES[found.decision.state],
+        "shifts": {
+            label: [own.distance, own.by_chance, own.above, own.below]
+            for label, own in zip(model.arms, found.shifts, strict=True)
+        },
     }
 
 

@@ -43,7 +43,8 @@ def demo(
     """
     from auucmax import load_hillstrom
     from auucmax._progress import speaking
-    from auucmax.model import fit_trial_model, target
+    from auucmax.model import fit_trial_model
+    from auucmax.model.choosing import target
     from auucmax.present import summarise_model, write_report
 
     check_target(output)

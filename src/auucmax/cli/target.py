@@ -22,7 +22,7 @@ from auucmax.cli.output import (
 from auucmax.cli.ranking import verdict_of
 
 if TYPE_CHECKING:
-    from auucmax.model import Targeting
+    from auucmax.model.choosing import Targeting
     from auucmax.targeting import PlanRow, Selection
 
 
@@ -89,8 +89,8 @@ def target(
     """
     from auucmax.cli.trials import Source, check_decided, read_ids, read_model, read_rows
     from auucmax.model import TrialModel, target_arms
-    from auucmax.model import target as choose
     from auucmax.model.choosing import check_policy
+    from auucmax.model.choosing import target as choose
 
     check_table_target(output, model, new, *([] if exclude is None else [exclude]))
     fitted = read_model(model, new_levels)

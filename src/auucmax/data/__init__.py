@@ -12,6 +12,7 @@ from auucmax.data.fetch import (
 )
 from auucmax.data.randomisation import check_randomisation
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
+from auucmax.data.read_trial import read_trial
 from auucmax.data.reading import read_table
 from auucmax.data.synthetic import SyntheticTrial, make_trial
 from auucmax.data.trial import Trial, TrialKFold
@@ -31,4 +32,5 @@ __all__ = [
     "load_hillstrom",
     "make_trial",
     "read_table",
+    "read_trial",
 ]

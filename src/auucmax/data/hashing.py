@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Floats
 
 Hashes = NDArray[np.uint64]
 
@@ -76,7 +76,7 @@ class Checksum:
     rows: int
 
     @classmethod
-    def of(cls, X: Any, y: Floats, treated: Bools) -> Self:
+    def of(cls, X: Any, y: Floats, treated: NDArray[Any]) -> Self:
         """The checksum of some rows, with features as a model sees them."""
         features = row_hashes(numbers_for(X))
         rows = mix_bits(features ^ row_hashes(np.column_stack([y, treated])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 from sklearn.base import BaseEstimator
 
+from auucmax._errors import InputError
 from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax._validation import (
@@ -35,7 +37,9 @@ from auucmax._validation import (
     control_among,
     listed,
 )
+from auucmax.data.outcomes import outcome_kind
 from auucmax.encoding.frames import frame_of, is_frame
+from auucmax.results import Kind, Outcome, Roles
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,21 @@ def _effect(
     return EffectSummary(arm.label, arm.name, effect, error, effect - half, effect + half, p_value)
 
 
-PER_ROW = ("y", "treatment", "sample_weight", "id", "effect", "randomised", "groups")
+PER_ROW = (
+    "y", "treatment", "sample_weight", "id", "effect", "randomised", "groups", "propensity", "place"
+)  # fmt: skip
+
+
+class Lost(NamedTuple):
+    """Rows without an outcome, (m,) each: their arms, propensities (m, K + 1) and groups.
+
+    ``first`` marks the first row of each group among all rows.
+    """
+
+    arm: NDArray[np.intp]
+    propensity: Floats | None
+    groups: NDArray[Any] | None
+    first: Bools | None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -219,6 +237,18 @@ class Trial(Shown):
     groups : array of shape (n,), optional
         The household or shop of each row, if its rows belong together. ``split`` keeps a group
         whole, and standard errors and checks are by group.
+    propensity : array of shape (n, K + 1), or (n,) with one arm, optional
+        The probability of the control and of each arm by design, where it differed between rows.
+    roles : Roles, optional
+        How the table was read, from :func:`auucmax.read_trial`; made from the names otherwise.
+    extra : DataFrame, optional
+        Columns known before treatment that no model uses; the randomisation check tests them.
+    lost : Lost, optional
+        Rows without an outcome, which are not among the rows; the check compares their numbers.
+    place : array of shape (n,), optional
+        The place of each row in the table that it was read from.
+    other_arms : dict, optional
+        The number of rows of arms that are not part of the trial, by label.
 
     Examples
     --------
@@ -249,6 +279,12 @@ class Trial(Shown):
     effect: NDArray[Any] | None = None
     randomised: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
+    propensity: NDArray[Any] | None = None
+    roles: Roles = None  # type: ignore[assignment]
+    extra: pd.DataFrame | None = None
+    lost: Lost | None = None
+    place: NDArray[np.intp] = None  # type: ignore[assignment]
+    other_arms: dict[str, int] | None = None
 
     def __post_init__(self) -> None:
         y = check_outcome(self.y)
@@ -271,8 +307,34 @@ class Trial(Shown):
             checked["effect"] = check_column(self.effect, "effect", len(y))
         if self.randomised is not None:
             checked["randomised"] = check_mask(self.randomised, "randomised", len(y))
+        if self.propensity is not None:
+            checked["propensity"] = _check_propensity(self.propensity, len(y), len(names))
+        if self.place is None:
+            checked["place"] = np.arange(len(y))
+        if self.roles is None:
+            checked["roles"] = Roles(
+                treatment=self.treatment_name,
+                arms=names,
+                outcome=Outcome(name=self.outcome_name, kind=Kind(outcome_kind(y))),
+                features=tuple(str(name) for name in checked["X"].columns),
+            )
         for field, value in checked.items():
             object.__setattr__(self, field, value)
+
+    @cached_property
+    def arm(self) -> NDArray[np.intp]:
+        """(n,) the arm of each row: 0 for the control, 1 to K in the order of ``arm_names``."""
+        codes, labels = pd.factorize(self.treatment)
+        place = {label: k for k, label in enumerate(self.arms)}
+        return np.array([place[label] for label in labels.tolist()], dtype=np.intp)[codes]
+
+    @cached_property
+    def benefit(self) -> Floats:
+        """(n,) outcomes of which more is better: 1 - y or -y if a lower outcome is better."""
+        outcome = self.roles.outcome
+        if not outcome.lower_is_better:
+            return self.y
+        return (1.0 if outcome.kind == Kind.BINARY else 0.0) - self.y
 
     @property
     def n_rows(self) -> int:
@@ -318,11 +380,14 @@ class Trial(Shown):
             for field in PER_ROW
         }
         present = set(pd.unique(kept["treatment"]).tolist())
-        names = zip(self.arms, self.arm_names or (), strict=True)
-        kept["arm_names"] = tuple(
-            name for label, name in names if label in present or not self.is_multi_arm
-        )
-        return replace(self, X=self.X.iloc[rows], **kept)
+        own = [k for k, arm in enumerate(self.arms) if arm in present or not self.is_multi_arm]
+        kept["arm_names"] = tuple((self.arm_names or ())[k] for k in own)
+        if self.propensity is not None:
+            kept["propensity"] = kept["propensity"][:, own]
+        if self.extra is not None:
+            kept["extra"] = self.extra.iloc[rows]
+        roles = replace(self.roles, arms=kept["arm_names"])
+        return replace(self, X=self.X.iloc[rows], roles=roles, **kept)
 
     def select_arm(self, label: Any) -> Trial:
         """The two-arm trial of one arm (its label or its printed name) against the control."""
@@ -487,6 +552,18 @@ def _check_arms(
             f"{len(names)}: {listed(names)}. Their labels are {listed(labels)}."
         )
     return stored, control, names
+
+
+def _check_propensity(propensity: ArrayLike, n_rows: int, n_arms: int) -> Floats:
+    chance = np.asarray(propensity, dtype=np.float64)
+    if chance.ndim == 1 and n_arms == 2:
+        chance = np.column_stack([1 - chance, chance])
+    if chance.shape != (n_rows, n_arms) or not (chance > 0).all():
+        raise InputError(
+            "propensity", f"the probabilities, above 0, of the {n_arms} arms in each of the rows",
+            f"an array of shape {chance.shape}", "Pass one column per arm, the control first.",
+        )  # fmt: skip
+    return chance
 
 
 def _ordered_labels(treatment: NDArray[Any], control: Any) -> tuple[Any, ...]:

@@ -1,0 +1,227 @@
+"""The rows of one arm and the control of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._errors import InputError
+from auucmax._validation import LARGEST, Bools, Floats
+from auucmax.data.chances import ChanceWeights, compare_counts, even_rows
+from auucmax.data.hashing import Hashes, numbers_for, row_hashes
+from auucmax.data.randomisation import check_randomisation, varies_within
+from auucmax.data.randomisation_report import STOP, RandomisationReport
+from auucmax.data.roles import names_rows
+from auucmax.data.trial import Trial
+
+_TOGETHER = 0.8  # of the variation of independent rows, below which rows were treated together
+
+
+def row_keys(trial: Trial, key: str) -> Hashes:
+    """(n,) keyed hashes of the group, the id, or the place of each row."""
+    names = trial.id if trial.groups is None else trial.groups
+    if names is None:
+        names = trial.place.astype(str).astype(object)
+    return np.asarray(pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key))
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The rows of one arm and the control, or some of them: ``index`` are their rows in the trial.
+
+    ``arm`` is the code of the arm, ``keys`` the keyed hashes of the rows, which number folds and
+    groups.
+    """
+
+    trial: Trial
+    arm: int
+    index: NDArray[np.intp]
+    keys: Hashes
+
+    @classmethod
+    def each(cls, trial: Trial, keys: Hashes) -> Iterator[Pair]:
+        """One for each arm."""
+        for arm in range(1, len(trial.roles.arms)):
+            index = np.flatnonzero((trial.arm == 0) | (trial.arm == arm))
+            yield cls(trial, arm, index, keys[index])
+
+    def take(self, some: Bools | NDArray[np.intp]) -> Pair:
+        """Some of the rows."""
+        return replace(self, index=self.index[some], keys=self.keys[some])
+
+    @property
+    def name(self) -> str:
+        """The label of the arm."""
+        return self.trial.roles.arms[self.arm]
+
+    @cached_property
+    def y(self) -> Floats:
+        """(m,) outcomes of which more is better."""
+        return self.trial.benefit[self.index]
+
+    @cached_property
+    def treated(self) -> Bools:
+        """(m,) whether each row got the arm."""
+        return self.trial.arm[self.index] > 0
+
+    @property
+    def X(self) -> pd.DataFrame:
+        """Features of the rows."""
+        whole = len(self.index) == self.trial.n_rows
+        return self.trial.X if whole else self.trial.X.iloc[self.index]
+
+    @cached_property
+    def groups(self) -> NDArray[np.intp] | None:
+        """(m,) numbers of the groups, if there are any."""
+        if self.trial.groups is None:
+            return None
+        return np.unique(self.keys, return_inverse=True)[1]
+
+    @property
+    def has_mixed_groups(self) -> bool:
+        """Whether a group has rows of both arms."""
+        if self.groups is None:
+            return False
+        shares = np.bincount(self.groups, self.treated) / np.bincount(self.groups)
+        return not np.isin(shares, (0, 1)).all()
+
+    @cached_property
+    def propensity(self) -> Floats | None:
+        """(m,) probability of the arm among those who got it or the control, if rows differ."""
+        if self.trial.propensity is None:
+            return None
+        return _conditional(self.trial.propensity[self.index], self.arm)
+
+    @cached_property
+    def people(self) -> Floats | None:
+        """(m,) how many people a row stands for, where people may get other arms."""
+        if self.trial.propensity is None:
+            return None
+        both = self.trial.propensity[self.index][:, [0, self.arm]].sum(axis=1)
+        return None if np.abs(both - 1).max(initial=0.0) < 1e-9 else 1 / both
+
+    @property
+    def weight(self) -> Floats | None:
+        """(m,) weights that undo unequal propensities, with a mean of about 1."""
+        if self.propensity is None:
+            return None
+        weigh = ChanceWeights.of(self.treated, self.people)
+        return weigh(self.treated, self.propensity, self.people)
+
+    def check(self, **options: Any) -> RandomisationReport:
+        """:func:`check_randomisation` of every column that was known before treatment."""
+        trial, roles = self.trial, self.trial.roles
+        labels = roles.arms[0], self.name
+        codes = (0, self.arm)
+        kept = [int((~self.treated).sum()), int(self.treated.sum())]
+        lost = [0, 0]
+        if (gone := trial.lost) is not None:
+            own = [np.flatnonzero(gone.arm == code) for code in codes]
+            lost = [len(rows) for rows in own]
+            by_row = self.groups is not None and varies_within(
+                self.groups, self.treated, self.propensity
+            )
+            if gone.groups is not None and gone.first is not None:
+                names = [gone.groups[rows] for rows in own]
+                if by_row:
+                    options["missing_groups"] = dict(zip(labels, names, strict=True))
+                else:
+                    # Groups are lost as a whole: each counts once, by its first row.
+                    own = [rows[gone.first[rows]] for rows in own]
+                    lost = [len(rows) for rows in own]
+                    seen = pd.Series(trial.groups[self.index])  # type: ignore[index]
+                    first = [gone.groups[rows] for rows in own]
+                    again = seen.duplicated() | seen.isin(np.concatenate(first))
+                    treated = self.treated[~again.to_numpy()]
+                    kept = [int((~treated).sum()), int(treated.sum())]
+            if gone.propensity is not None:
+                chances = [_conditional(gone.propensity[rows], self.arm) for rows in own]
+                options["missing_propensity"] = dict(zip(labels, chances, strict=True))
+        if self.propensity is not None:
+            options["propensity"] = self.propensity
+        X = self.X
+        ignored: list[str] = []
+        identifiers: list[str] = []
+        if trial.extra is not None:
+            extra = trial.extra.iloc[self.index]
+            ignored = [name for name in extra.columns if name in roles.ignored]
+            identifiers = [name for name in extra.columns if name not in roles.ignored]
+            X = pd.concat([X, extra], axis=1)
+        rows = Trial(
+            X,
+            self.y,
+            self.treated.astype(np.int8),
+            id=None if trial.id is None else trial.id[self.index],
+            name="the table",
+            outcome_name=roles.outcome.gain,
+            treatment_name=roles.treatment,
+            arm_names=labels,
+            groups=None if trial.groups is None else trial.groups[self.index],
+            sample_weight=self.weight,
+        )
+        totals = zip(labels, lost, kept, strict=True)
+        return check_randomisation(
+            rows,
+            missing_outcomes={label: (n, n + m) for label, n, m in totals},
+            ignore=ignored,
+            names=identifiers,
+            after=roles.after,
+            **options,
+        )
+
+    def check_copies(self, *, all_columns: bool = False) -> None:
+        """Raise an InputError if rows repeat each other and treatment goes with them.
+
+        People who happen to have the same features are in either arm. Copies of a row are in one
+        arm, and would train a model that is judged on them. ``all_columns``: rows are compared by
+        all columns but identifiers.
+        """
+        some = np.ones(len(self.y), dtype=bool)
+        if self.groups is not None:  # rows of one group may be equal
+            some = ~pd.Series(self.groups).duplicated().to_numpy()
+        if self.propensity is not None:  # rows of one stratum have the same features by design
+            if compare_counts(self.treated, self.propensity).p_value < STOP:
+                return  # the check reports wrong propensities
+            some &= even_rows(self.treated, self.propensity, np.random.default_rng(0))
+        features = self.X[some]
+        if all_columns and self.trial.extra is not None:
+            extra = self.trial.extra.iloc[self.index][some]
+            names = [n for n in self.trial.roles.ignored if n in extra and not names_rows(extra[n])]
+            features = pd.concat([features, extra[names]], axis=1)
+        kind = pd.factorize(row_hashes(numbers_for(features)))[0]  # rows with the same features
+        size, treated = np.bincount(kind), np.bincount(kind, self.treated[some])
+        share = treated.sum() / max(size.sum(), 1)
+        # How much treatment varies among equal rows, and how much it would by chance.
+        found = float((2 * treated * (size - treated) / size).sum())
+        expected = float((size - 1).sum() * 2 * share * (1 - share))
+        if found >= _TOGETHER * expected or expected - found <= 5 * np.sqrt(expected):
+            return
+        n = int(size[size > 1].sum())
+        raise InputError(
+            "the table", "rows of different people, each treated by chance",
+            f"{n:,} rows with all features of another row and, more often than chance explains, "
+            f"its treatment",
+            "Remove copies of rows. If rows belong together (one person, one household), pass "
+            "groups=COLUMN; if propensities differed by design, pass propensity=COLUMN.",
+        )  # fmt: skip
+
+    def check_sizes(self) -> None:
+        """Raise an InputError for a feature whose squares float64 cannot hold."""
+        for name in self.X.columns:
+            column = self.X[name]
+            if column.dtype.kind == "f" and (size := float(column.abs().max())) > LARGEST:
+                raise InputError(
+                    f"column {name!r}", f"numbers of at most {LARGEST:g} in size", f"{size:g}",
+                    f"Clip them, use another unit, or pass ignore={[name]}.",
+                )  # fmt: skip
+
+
+def _conditional(chances: Floats, arm: int) -> Floats:
+    """(m,) the probability of an arm among those who got it or the control."""
+    return np.asarray(chances[:, arm] / (chances[:, arm] + chances[:, 0]))

@@ -1,0 +1,247 @@
+"""Cross-fitting: every row is scored by a model that was not trained on it.
+
+Rows are assigned to folds by a keyed hash of their group, id or place. For each fold a model is
+trained on the others, with its own encoder. For the certificate the folds are chunks in an order:
+model k is trained on the chunks before k and bets on chunk k.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._errors import InputError
+from auucmax._progress import Work
+from auucmax._validation import Bools, Floats
+from auucmax.data.hashing import Hashes
+from auucmax.data.outcomes import responders
+from auucmax.data.pair import Pair
+from auucmax.encoding import TableEncoder
+from auucmax.results import Result
+from auucmax.rows import ArrayRows
+
+LEAST = 20  #: rows with and without the outcome, of each arm, that a model is trained on
+MANY_ROWS = 1_000_000  #: above, two folds are enough
+N_CHUNKS = 5
+#: About how long models take, relative to "auto"; models that are not named take as long.
+_WORK = {"shrunk": 0.3, "boosted": 0.7, "auucmax": 0.1, "tm": 0.05, "response": 0.05, "cvt": 0.05}
+
+Codes = NDArray[np.int64]
+Makes = Mapping[str, Callable[[], Any]]
+
+
+class Recipe(Result):
+    """How rows are assigned to folds and what is fitted: all that is needed to do it again.
+
+    ``hold_out`` is the share of rows that the model is not trained on, 0 with cross-fitting.
+    ``key`` is that of the hashes, ``seed`` the model's. ``n_candidates``: the number of models that
+    were tried on these rows, of which this one is kept.
+    """
+
+    model: str
+    key: str
+    seed: int
+    hold_out: float = 0.0
+    n_folds: int = 1
+    n_candidates: int = 1
+
+    def __post_init__(self) -> None:
+        key_ok = len(self.key) == 16 and self.key.isascii()
+        if not (key_ok and 0 <= self.hold_out < 1 and 1 <= self.n_folds <= 100):
+            raise ValueError("a recipe should have a key of 16 characters and at most 100 folds.")
+
+    @property
+    def per_chunk(self) -> int:
+        """The number of folds in a chunk."""
+        return -(-self.n_folds // N_CHUNKS)
+
+    @property
+    def n_chunks(self) -> int:
+        return self.n_folds // self.per_chunk
+
+    def folds(self, keys: Hashes) -> Codes:
+        """(n,) the fold of each row."""
+        return (places(keys) * self.n_folds).astype(np.int64)
+
+    def held_out(self, keys: Hashes) -> Bools:
+        """(n,) the rows that are held out."""
+        return np.asarray(places(keys) < self.hold_out)
+
+    def work(self, n_rows: int, rivals: Iterable[str]) -> float:
+        """The work of all parts of a fit, relative to training "auto" on all rows."""
+        own, others = work_of([self.model]), work_of(rivals)
+        if self.hold_out:
+            return 1.05 * (own + others) * size_of(1 - self.hold_out, n_rows)
+        folds = self.n_folds * size_of(1 - 1 / self.n_folds, n_rows)
+        # The model of the last chunk is that of the last fold if a chunk is one fold.
+        shares = [k * self.per_chunk / self.n_folds for k in range(1, self.n_chunks)]
+        chunks = [size_of(share, n_rows) for share in shares[: -1 if self.per_chunk == 1 else None]]
+        return 1.05 * (own * (folds + sum(chunks) + size_of(1.0, n_rows)) + others * folds)
+
+
+def work_of(names: Iterable[str]) -> float:
+    """The work of training models once."""
+    return sum(_WORK.get(name, 1.0) for name in names)
+
+
+def size_of(share: float, n_rows: int) -> float:
+    """The work of training on a share of the rows, relative to all of them."""
+    return share + 2_000 / n_rows  # some of it whatever the number of rows
+
+
+def places(keys: Hashes) -> Floats:
+    """Hashes as numbers from 0 to less than 1."""
+    return np.asarray((keys >> np.uint64(11)).astype(np.float64) / 2.0**53)
+
+
+@dataclass
+class Fitted:
+    """An encoder, and estimators of the rows that it encodes, by name."""
+
+    encoder: TableEncoder
+    estimators: dict[str, Any]
+
+    def scores(self, frame: pd.DataFrame) -> Floats:
+        """(estimators, n) scores; categories that only these rows have are no error."""
+        X = self.encoder.accept(frame).transform(frame)
+        return np.array([one.predict(X) for one in self.estimators.values()], dtype=np.float64)
+
+
+def train(pair: Pair, estimators: dict[str, Any], some: Bools) -> Fitted:
+    """Train an encoder and estimators on some of the rows of a pair."""
+    roles, features = pair.trial.roles, pair.X
+    encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
+    encoder.fit(features[some]).accept(features)
+    rows = ArrayRows(features, pair.y, pair.treated, pair.weight, keys=pair.keys).take(some)
+    encoded = rows.part(encoder.fit_means(rows))
+    weight = {} if encoded.weight is None else {"sample_weight": encoded.weight}
+    for one in estimators.values():
+        one.fit(np.asarray(encoded.X), encoded.y, treatment=encoded.treated, **weight)
+    return Fitted(encoder, estimators)
+
+
+@dataclass
+class OutOfFold:
+    """Scores of every row by models that were not trained on it.
+
+    ``fold`` (n,) of all rows of the trial; ``ranks`` (m,) by name, of the rows of the pair within
+    their fold. ``score`` and ``chunk_score`` (n,) are those of the first model for all rows of the
+    trial, by the model of the fold and by the model of the chunks before; NaN where there is none.
+    ``bet_on``: the chunks that have a model; none if too few rows come before the last one.
+    """
+
+    fold: Codes
+    ranks: dict[str, Floats]
+    score: Floats
+    chunk_score: Floats
+    bet_on: list[int]
+
+
+def cross_fit(
+    pair: Pair, makes: Makes, recipe: Recipe, keys: Hashes, *, with_chunks: bool, work: Work
+) -> OutOfFold:
+    """Train models for each fold and, of the first kind, for each chunk of the certificate.
+
+    ``keys`` are those of all rows of the trial: rows of other arms are scored as well.
+    """
+    trial, n = pair.trial, pair.trial.n_rows
+    fold = recipe.folds(keys)
+    own_fold = fold[pair.index]
+    scores = np.full((len(makes), n), np.nan)
+    chunk_score = np.full(n, np.nan)
+    first = next(iter(makes))
+    bet_on: list[int] = []
+    with warnings.catch_warnings():
+        # A column that lacks something in part of the rows only.
+        warnings.filterwarnings("ignore", message="columns should tell rows apart")
+        if with_chunks:  # the smallest first: they show how long the rest takes
+            chunk = fold // recipe.per_chunk
+            bet_on = _chunks(pair, chunk[pair.index], recipe.n_chunks)
+            for k in bet_on:
+                if k == recipe.n_chunks - 1 and recipe.per_chunk == 1:
+                    continue  # the model of the last fold
+                size = work_of([first]) * size_of(k / recipe.n_chunks, len(pair.y))
+                with work.part(f"certificate, part {k} of {recipe.n_chunks - 1}", size):
+                    before = chunk[pair.index] < k
+                    inside = np.flatnonzero(chunk == k)
+                    fitted = train(pair, {first: makes[first]()}, before)
+                    chunk_score[inside] = fitted.scores(trial.X.iloc[inside])[0]
+        for k in range(recipe.n_folds):
+            size = work_of(makes) * size_of(1 - 1 / recipe.n_folds, len(pair.y))
+            with work.part(f"fold {k + 1} of {recipe.n_folds}", size):
+                inside = np.flatnonzero(fold == k)
+                if len(inside):
+                    fitted = train(pair, {n: make() for n, make in makes.items()}, own_fold != k)
+                    scores[:, inside] = fitted.scores(trial.X.iloc[inside])
+    if recipe.per_chunk == 1 and bet_on:
+        last = fold == recipe.n_folds - 1
+        chunk_score[last] = scores[0, last]
+    ranks = {
+        name: ranks_within(own[pair.index], own_fold)
+        for name, own in zip(makes, scores, strict=True)
+    }
+    return OutOfFold(fold, ranks, scores[0], chunk_score, bet_on)
+
+
+def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
+    """The chunks before which there are enough rows to train on."""
+    for k in range(1, n_chunks):
+        if fewest_rows(pair.y, pair.treated, chunk < k) >= LEAST and (chunk == k).any():
+            return list(range(k, n_chunks))
+    return []
+
+
+def number_of_folds(pair: Pair, key: str) -> int:
+    """5, 2 of very many rows, or as many as leave enough rows in every training part."""
+    if len(pair.y) > MANY_ROWS:
+        return 2
+    least = 0
+    for n_folds in (5, 10, 20):  # more folds leave more rows to train on
+        fold = Recipe(model="", key=key, seed=0, n_folds=n_folds).folds(pair.keys)
+        least = min(fewest_rows(pair.y, pair.treated, fold != k) for k in range(n_folds))
+        if least >= LEAST:
+            return n_folds
+    what = f"at least {LEAST} rows"
+    if responders(pair.y) is not None:
+        what = f"{what} with the outcome and {LEAST} without it"
+    raise InputError(
+        "the trial", f"{what} of each arm in every part that a model is trained on",
+        f"{least} of one kind", "Collect more rows.",
+    )  # fmt: skip
+
+
+def fewest_rows(y: Floats, treated: Bools, some: Bools | slice = slice(None)) -> int:
+    """The fewest rows of an arm, or of responders and others in an arm."""
+    code = treated.astype(np.int64)
+    n_kinds, who = 2, responders(y)
+    if who is not None:
+        code, n_kinds = 2 * code + who, 4
+    return int(np.bincount(code[some], minlength=n_kinds).min())
+
+
+def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
+    """(n,) the rank of each score within its fold, between 0 and 1; ties share one.
+
+    >>> score, fold = np.array([5.0, 7.0, 0.1, 0.3, 0.1, 0.2]), np.array([0, 0, 1, 1, 1, 1])
+    >>> ranks_within(score, fold).tolist()
+    [0.25, 0.75, 0.25, 0.875, 0.25, 0.625]
+    """
+    own = pd.Series(score).groupby(fold).rank() - 0.5
+    return np.asarray(own / pd.Series(fold).groupby(fold).transform("size"), dtype=np.float64)
+
+
+def ranks_among(score: Floats, others: Floats) -> Floats:
+    """(n,) the share of others with a lower score, ties count half.
+
+    >>> ranks_among(np.array([1.0, 2.5, 9.0]), np.array([1.0, 2.0, 3.0, 1.0])).tolist()
+    [0.25, 0.75, 1.0]
+    """
+    ordered = np.sort(others)
+    below, reached = (np.searchsorted(ordered, score, side=side) for side in ("left", "right"))
+    return np.asarray((below + reached) / (2 * len(ordered)))

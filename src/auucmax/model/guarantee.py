@@ -1,0 +1,264 @@
+"""Certificates of a fit: the rows, scores and ranges that they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+from auucmax.certificates import certify, certify_shares
+from auucmax.certificates.known_chances import ChancesBeyond, evenly_drawn, most_people
+from auucmax.certificates.policies import certify_policy
+from auucmax.certificates.progressive import progressive_certificate
+from auucmax.data.few import LEAST_ROWS
+from auucmax.data.hashing import Hashes
+from auucmax.data.outcomes import share_beyond
+from auucmax.data.pair import Pair
+from auucmax.data.trial import Trial
+from auucmax.metrics.arm_steps import arm_steps
+from auucmax.model.folds import OutOfFold, Recipe, places
+from auucmax.results import Certificate, Cut, Cuts, Missing, Why
+from auucmax.targeting.choose import choose
+
+SIZING = 0.05  #: of held-out rows, which size the bets and are not bet on
+_GUIDES = 10  # one row in so many of a chunk shows the policy's cut, and is not bet on
+_MIX = np.uint64(0xA24BAED4963EE407)
+
+Range = tuple[float, float]
+Chunk = tuple[Floats, Floats | None, Bools]
+
+
+@dataclass
+class ChunkRows:
+    """Rows of the chunks before the first bet (no score), then of each chunk that is bet on."""
+
+    chunks: list[Chunk]
+    parts: list[Bools]
+
+
+def chunk_rows(pair: Pair, apart: OutOfFold, recipe: Recipe, counted: Range) -> ChunkRows:
+    """The chunks of a pair as :func:`progressive_certificate` takes them."""
+    chunk = apart.fold[pair.index] // recipe.per_chunk
+    score, y = apart.chunk_score[pair.index], np.clip(pair.y, *counted)
+    parts = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
+    scores = [None, *(score[part] for part in parts[1:])]
+    chunks = [(y[part], own, pair.treated[part]) for part, own in zip(parts, scores, strict=False)]
+    return ChunkRows(chunks, parts)
+
+
+def progressive(
+    pair: Pair, apart: OutOfFold, recipe: Recipe, counted: Range
+) -> Certificate | Missing:
+    """The guarantee for models trained on more and more chunks; or why there is none."""
+    if pair.has_mixed_groups:
+        return Missing(why=Why.MIXED_GROUPS)
+    if not apart.bet_on:
+        return Missing(why=Why.FEW_ROWS)
+    rows = chunk_rows(pair, apart, recipe, counted)
+    own, parts = rows.chunks, [np.flatnonzero(part) for part in rows.parts]
+    try:
+        if pair.people is not None:  # everyone must be as likely to be among the rows
+            most = most_people(pair.people[parts[0]])
+            draws = [places(pair.keys[part] * _MIX) for part in parts]
+            drawn = [
+                evenly_drawn(pair.people[part], most, draw)
+                for part, draw in zip(parts, draws, strict=True)
+            ]
+            own = [
+                (y[some], None if score is None else score[some], treated[some])
+                for some, (y, score, treated) in zip(drawn, own, strict=True)
+            ]
+            parts = [part[some] for part, some in zip(parts, drawn, strict=True)]
+        chance = pair.propensity
+        found = progressive_certificate(
+            own,
+            groups=None if pair.groups is None else [pair.keys[part] for part in parts],
+            propensity=None if chance is None else [chance[part] for part in parts],
+            n_candidates=recipe.n_candidates,
+            outcome_range=counted,
+        )
+    except ChancesBeyond:
+        return Missing(why=Why.EXTREME_PROPENSITY)
+    if not np.isfinite(found.gain_lower_bound):
+        return Missing(why=Why.FEW_ROWS)
+    return Certificate(
+        claim="ranking",
+        gain=found.gain_lower_bound,
+        auuc=_finite(found.lower_bound),
+        delta=found.delta,
+        n_rows=found.n_rows,
+        n_models=found.n_models,
+        trained_on=found.learnt,
+        n_candidates=found.n_candidates,
+        counted=counted,
+        beyond=share_beyond(pair.y, counted),
+    )
+
+
+def held_out(pair: Pair, score: Floats, counted: Range, n_candidates: int) -> Certificate | Missing:
+    """The guarantee for a score on rows that its model was not trained on."""
+    if pair.has_mixed_groups:
+        return Missing(why=Why.MIXED_GROUPS)
+    some = np.arange(len(pair.y))
+    try:
+        if pair.people is not None:
+            unit = some if pair.groups is None else pair.groups
+            draws = np.random.default_rng(0).random((2, int(unit.max()) + 1))
+            first, draw = draws[0, unit], draws[1, unit]
+            # These rows size the weights, and are not certified on.
+            most = most_people(pair.people[first < SIZING])
+            some = np.flatnonzero(first >= SIZING)
+            some = some[evenly_drawn(pair.people[some], most, draw[some])]
+        options: dict[str, Any] = {}
+        if pair.groups is not None:
+            options["groups"] = pair.groups[some]
+        if pair.propensity is not None:
+            options["propensity"] = pair.propensity[some]
+        if counted != (0.0, 1.0):
+            options["outcome_range"] = counted
+        found = certify(
+            score[some], y=np.clip(pair.y[some], *counted), treatment=pair.treated[some],
+            n_candidates=n_candidates, **options,
+        )  # fmt: skip
+    except ChancesBeyond:
+        return Missing(why=Why.EXTREME_PROPENSITY)
+    if not np.isfinite(found.gain_lower_bound):
+        return Missing(why=Why.FEW_ROWS)
+    return Certificate(
+        claim="ranking",
+        gain=found.gain_lower_bound,
+        auuc=_finite(found.lower_bound),
+        delta=found.delta,
+        n_rows=found.n_rows,
+        n_candidates=found.n_candidates,
+        counted=counted,
+        beyond=share_beyond(pair.y, counted),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) -> Cuts | None:
+    """What treating all above the cuts of 20 shares gains at least, together.
+
+    There are fewer shares where less than 20 rows of an arm would lie between two.
+    """
+    if len(chunks) < 2:
+        return None
+    treated = np.concatenate([arms for _, _, arms in chunks[1:]])
+    least = min(int(treated.sum()), int((~treated).sum())) / LEAST_ROWS
+    n_shares = next((n for n in (20, 10, 4) if n <= least), None)
+    if n_shares is None:
+        return None
+    found = certify_shares(
+        chunks,
+        shares=[k / n_shares for k in range(1, n_shares + 1)],
+        outcome_range=counted,
+        n_candidates=n_candidates,
+    )
+    if found is None:
+        return None
+    columns = (found.shares, found.share_upper_bounds, found.gain_lower_bounds)
+    return Cuts(
+        delta=found.delta,
+        n_rows=found.n_rows,
+        cuts=tuple(
+            Cut(share=float(share), share_upper=float(most), lower=float(lower))
+            for share, most, lower in zip(*columns, strict=True)
+        ),
+    )
+
+
+def policy_guarantee(
+    trial: Trial,
+    uplifts: Sequence[Floats],
+    chunk: NDArray[np.int64],
+    bet_on: Sequence[int],
+    keys: Hashes,
+    costs: Sequence[float],
+    budget: float,
+    counted: Range,
+    n_candidates: int,
+) -> Certificate | Missing:
+    """What the policies of the chunks gain at least at a budget that was fixed in advance.
+
+    ``uplifts``: (rows of the chunk, K) for each chunk that is bet on, by models and calibrations of
+    the chunks before it. A tenth of its rows, which are not bet on, show the rate that spends the
+    budget.
+    """
+    y, arm, chance = np.clip(trial.benefit, *counted), trial.arm, trial.propensity
+    guide = guides(keys)
+    cost = np.asarray(costs, dtype=np.float64)
+    before = chunk < bet_on[0]
+    rows: list[tuple[Floats, NDArray[np.intp] | None, NDArray[np.intp]]] = [
+        (y[before], None, arm[before])
+    ]
+    chances = None if chance is None else [chance[before]]
+    spent = n_bet = 0.0
+    for k, uplift in zip(bet_on, uplifts, strict=True):
+        inside = np.flatnonzero(chunk == k)
+        own = guide[inside]
+        chosen = arms_above(uplift[~own], cost, rate_of(uplift[own], cost, budget))
+        bet = inside[~own]
+        rows.append((y[bet], chosen, arm[bet]))
+        if chances is not None and chance is not None:
+            chances.append(chance[bet])
+        spent += float(np.concatenate([[0.0], cost])[chosen].sum())
+        n_bet += len(chosen)
+    try:
+        found = certify_policy(
+            rows, n_arms=len(cost), outcome_range=counted, n_candidates=n_candidates,
+            propensity=chances,
+        )  # fmt: skip
+    except ChancesBeyond:
+        return Missing(why=Why.EXTREME_PROPENSITY)
+    if not np.isfinite(found.gain_lower_bound):
+        return Missing(why=Why.FEW_ROWS)
+    return Certificate(
+        claim="policy",
+        gain=found.gain_lower_bound,
+        over_random=found.random_lower_bound,
+        delta=found.delta,
+        n_rows=found.n_rows,
+        n_models=found.n_models,
+        trained_on=(float(before.mean()), float((chunk < bet_on[-1]).mean())),
+        n_candidates=found.n_candidates,
+        budget=budget,
+        spent=spent / max(n_bet, 1),
+        counted=counted,
+        beyond=share_beyond(trial.benefit, counted),
+    )
+
+
+def guides(keys: Hashes) -> Bools:
+    """(n,) one row in ten, by other bits of the keys than those of the folds."""
+    mixed = keys * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray((mixed >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
+
+
+def rate_of(uplift: Floats, cost: Floats, budget: float) -> float:
+    """The lowest rate of uplift to cost that a budget per person pays for; 0 if money is left."""
+    found = choose(uplift, cost=cost, budget=budget * len(uplift))
+    return found.rate if found.part is not None else 0.0
+
+
+def arms_above(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
+    """(n,) the arm, 1 to K, that each person gets if steps of this rate and above are taken."""
+    steps = arm_steps(uplift, np.broadcast_to(cost, uplift.shape))
+    steps = steps.take(np.flatnonzero(steps.rate >= rate))
+    chosen = np.zeros(len(uplift), dtype=np.intp)
+    for step in range(int(steps.number.max(initial=-1)) + 1):
+        now = steps.number == step
+        chosen[steps.person[now]] = steps.arm[now] + 1
+    return chosen
+
+
+def without_guarantee(found: Certificate | Missing) -> tuple[Certificate | None, Missing | None]:
+    """A certificate and no reason, or none and the reason."""
+    return (None, found) if isinstance(found, Missing) else (found, None)

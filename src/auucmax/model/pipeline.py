@@ -1,0 +1,751 @@
+"""From a trial to a model with its evidence: check, cross-fit, train on all rows, judge."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._errors import InputError
+from auucmax._progress import Work, working_on
+from auucmax._validation import Bools, Floats, check_choice, check_level, check_whole
+from auucmax._version import __version__
+from auucmax.data import FailedCheckError, RandomisationReport
+from auucmax.data.binning import binned
+from auucmax.data.databases import Signs
+from auucmax.data.few import LEAST_ROWS
+from auucmax.data.hashing import Checksum, Hashes
+from auucmax.data.pair import Pair, row_keys
+from auucmax.data.trial import Trial
+from auucmax.encoding.frames import frame_of
+from auucmax.encoding.kinds import MOST_CODES, arm_text
+from auucmax.estimators.formula import Formula, RankMean
+from auucmax.model.folds import (
+    LEAST,
+    Fitted,
+    OutOfFold,
+    Recipe,
+    cross_fit,
+    fewest_rows,
+    number_of_folds,
+    ranks_among,
+    ranks_within,
+    size_of,
+    train,
+    work_of,
+)
+from auucmax.model.guarantee import (
+    SIZING,
+    arms_above,
+    chunk_rows,
+    guaranteed_cuts,
+    guides,
+    held_out,
+    policy_guarantee,
+    progressive,
+    rate_of,
+    without_guarantee,
+)
+from auucmax.model.judge import LEVEL, arm_evidence, counted_range, policy_curve
+from auucmax.model.profiles import describe_arms, describe_drivers, describe_top, linear_terms
+from auucmax.model.registry import (
+    COMPARABLE,
+    MODELS,
+    check_able,
+    describe_target,
+    rivals_of,
+    tree_rows,
+)
+from auucmax.model.segments import find_segments
+from auucmax.model.uplift_model import Scorer, UpliftModel
+from auucmax.results import (
+    ArmEvidence,
+    Basis,
+    Certificate,
+    Drivers,
+    Evidence,
+    Fit,
+    Missing,
+    PolicyEvidence,
+    Why,
+)
+from auucmax.targeting.calibration import Calibration, calibrate
+from auucmax.targeting.choose import check_money
+from auucmax.targeting.quantiles import ScoreQuantiles
+
+TOP = 0.3  #: share of the top that is described, and part of the budget for several arms
+TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
+_MOSTLY = 0.5  # of the rows with a rare category, from which on it is reported
+_FEW_VALUES = 1000  # different whole numbers that may be codes
+_ROWS_EACH = 10
+
+
+def fit(
+    trial: Trial,
+    model: str = "auto",
+    *,
+    cost: Mapping[Any, float] | Sequence[float] | None = None,
+    budget: float | None = None,
+    hold_out: float = 0.0,
+    n_candidates: int = 1,
+    despite_check: bool = False,
+    random_state: int | np.random.Generator | None = 0,
+) -> UpliftModel:
+    """Fit a model on all rows of a trial, and judge it by models that were not trained on them.
+
+    Each arm is compared with the control. Rows are assigned to 5 folds (2 of more than a million
+    rows, more of few rows) by a keyed hash of the group, the id or the place. Each fold is scored
+    by a model that was trained on the others, with its own encoder: AUUC, curves, intervals and
+    calibration rest on these scores. The model that is kept is trained on all rows.
+
+    Before that, :func:`auucmax.check_randomisation` tests every column that was known before
+    treatment. A trial that fails raises a ``FailedCheckError``, a ValueError.
+
+    Parameters
+    ----------
+    trial : Trial
+        From :func:`auucmax.read_trial`, or made from arrays.
+    model : str, default "auto"
+        "auto" (the mean of the ranks of "shrunk" and "boosted"), "shrunk", "boosted", "auucmax",
+        "tm", "cvt" or "response".
+    cost : mapping or sequence of float, optional
+        Cost of giving each arm to one person, with several arms: the policy is judged at these
+        costs. By default 1 each, so that a budget is a number of people.
+    budget : float, optional
+        Money per person, fixed before looking at the rows, at which the policy over several arms
+        is certified.
+    hold_out : float, default 0
+        Share of rows that the model is not trained on: it is judged, calibrated and certified on
+        them. 0: cross-fitting.
+    n_candidates : int, default 1
+        The number of models that were tried on these rows, of which this one is kept: the
+        certificate pays for all of them.
+    despite_check : bool, default False
+        Fit even if the check fails. There is no certificate then.
+    random_state : int, Generator or None, default 0
+        Seed of the folds and of the model.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> model = fit(load_hillstrom(), "tm")
+    >>> model.evidence.n_rows, model.evidence.arms[0].certificate.gain > 0
+    (42693, True)
+    >>> model.predict(load_hillstrom().X.head(3)).shape
+    (3,)
+    """
+    if not isinstance(trial, Trial):
+        raise InputError(
+            "trial", "a Trial", type(trial).__name__, "Pass what auucmax.read_trial returned."
+        )
+    check_choice(model, "model", MODELS)
+    if hold_out != 0:
+        check_level(hold_out, "hold_out")
+    trial = _usable(trial)
+    roles = trial.roles
+    costs = arm_costs(cost, roles.arms[1:])
+    if len(roles.arms) == 2 and (cost is not None or budget is not None):
+        raise InputError(
+            "cost" if cost is not None else "budget", "left out with one arm",
+            repr(cost if cost is not None else budget), "Pass it to target() or report().",
+        )  # fmt: skip
+    if hold_out and len(roles.arms) > 2:
+        raise InputError(
+            "hold_out", "0 with several arms: their policy is judged by cross-fitting",
+            f"{hold_out:g}", "Leave it out, or pass treated=... to read one arm.",
+        )  # fmt: skip
+    if budget is not None and check_money(budget, "budget") > max(costs) > 0:
+        raise InputError(
+            "budget", f"money per person, at most the highest cost, {max(costs):g}", f"{budget:g}",
+            "Divide the money for all people by their number.",
+        )  # fmt: skip
+    n_candidates = check_whole(n_candidates, "n_candidates", 1, 2**31 - 1)
+    rng = np.random.default_rng(random_state)
+    recipe = Recipe(
+        model=model, key=rng.bytes(8).hex(), seed=int(rng.integers(2**31 - 1)),
+        hold_out=float(hold_out), n_candidates=n_candidates,
+    )  # fmt: skip
+    keys = row_keys(trial, recipe.key)
+    pairs = list(Pair.each(trial, keys))
+    check_able(model, roles.outcome, "model", list(MODELS))
+    rivals = rivals_of(model, roles.outcome.kind)
+    with _collected() as messages:
+        checks = []
+        for pair in pairs:
+            with working_on(f"checking {pair.name}"):
+                checks.append(_checked(pair, despite_check))
+        if not hold_out:
+            n_folds = max(number_of_folds(pair, recipe.key) for pair in pairs)
+            recipe = replace(recipe, n_folds=n_folds)
+        fitted = []
+        for pair, check in zip(pairs, checks, strict=True):
+            of_arm = f" for {pair.name}" if len(pairs) > 1 else ""
+            with working_on(f"fitting {model}{of_arm}") as work:
+                work.expect(recipe.work(len(pair.y), rivals))
+                how = _held_out_arm if hold_out else _cross_fitted_arm
+                fitted.append(how(pair, recipe, rivals, check, keys, work))
+        with working_on("judging the policy"):
+            policy = _policy(trial, fitted, recipe, keys, costs, budget)
+    stops = any(check.stops for check in checks)
+    evidence = Evidence(
+        roles=roles,
+        basis=Basis.HELD_OUT if hold_out else Basis.CROSS_FITTED,
+        level=LEVEL,
+        n_rows=len(fitted[0].judged.y) if len(pairs) == 1 else trial.n_rows,
+        n_folds=None if hold_out else recipe.n_folds,
+        arms=tuple(one.evidence for one in fitted),
+        policy=policy,
+        failed_check=stops,
+    )
+    scorers = tuple(one.scorer for one in fitted)
+    if len(pairs) > 1:
+        scorers = tuple(_tilted(one, _tilt(trial)) for one in scorers)
+    encoded = fitted[0].scorer.encoder.transform(trial.X)
+    checksum = Checksum.of(encoded, trial.benefit, trial.arm)
+    info = _info(trial, fitted, recipe, messages)
+    return UpliftModel(recipe, scorers, evidence, checksum, info)
+
+
+def _usable(trial: Trial) -> Trial:
+    """The randomised rows, with texts as names of columns."""
+    if trial.sample_weight is not None:
+        raise InputError(
+            "trial.sample_weight", "left out of a fit", "weights",
+            "Pass propensities if people were treated with different probabilities.",
+        )  # fmt: skip
+    if trial.randomised is not None:
+        trial = trial.take(trial.randomised)
+    return replace(trial, X=frame_of(trial.X))
+
+
+def arm_costs(
+    cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
+) -> tuple[float, ...]:
+    """(K,) the cost of each arm, by label or in their order; 1 each by default."""
+    if cost is None:
+        return (1.0,) * len(arms)
+    if isinstance(cost, Mapping):
+        given = {arm_text(label): price for label, price in cost.items()}
+        if set(given) != set(arms):
+            raise InputError(
+                "cost", f"one amount for each arm, {', '.join(map(repr, arms))}",
+                ", ".join(map(repr, given)) or "none", "Pass 0 for an arm that costs nothing.",
+            )  # fmt: skip
+        amounts: list[Any] = [given[label] for label in arms]
+    else:
+        amounts = list(np.broadcast_to(np.asarray(cost, dtype=object), (len(arms),)))
+    return tuple(check_money(amount, "cost") for amount in amounts)
+
+
+def _checked(pair: Pair, despite_check: bool) -> RandomisationReport:
+    """The check of the rows, which stops a fit or warns."""
+    pair.check_sizes()
+    pair.check_copies()  # the check would fail as well, for a reason that it cannot name
+    report = pair.check()
+    if report.stops and not despite_check:
+        hint = "To fit all the same, without a certificate, pass despite_check=True."
+        raise FailedCheckError(" ".join([report.verdict, *report.advice, hint]), report)
+    if report.failures and not report.stops:
+        warnings.warn(" ".join([report.verdict, *report.advice]), stacklevel=3)
+    else:
+        for doubt in report.doubts:
+            warnings.warn(doubt.question, stacklevel=3)
+    return report
+
+
+@dataclass
+class _Arm:
+    """One arm: its scorer and evidence, the estimator, and scores by models not trained on rows."""
+
+    pair: Pair
+    judged: Pair
+    scorer: Scorer
+    evidence: ArmEvidence
+    estimator: Any
+    apart: OutOfFold | None = None
+
+
+def _train_kept(
+    pair: Pair, names: Sequence[str], recipe: Recipe, some: Bools, work: Work
+) -> tuple[Fitted, Any, Formula | RankMean, Floats, Floats]:
+    """The model that is kept: its formula, scores of all rows of the pair, encoded rows."""
+    from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
+
+    size = work_of(names) * size_of(1 - recipe.hold_out, len(pair.y))
+    with work.part("the model that is kept", size):
+        made = {name: COMPARABLE[name](recipe.seed) for name in names}
+        fitted = train(pair, made, some)
+        formula = formula_of(made[recipe.model])
+        # Rows of other arms may have categories of their own.
+        X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
+        score = np.asarray(formula(X), dtype=np.float64)
+    return fitted, made[recipe.model], formula, score, X
+
+
+def _cross_fitted_arm(
+    pair: Pair, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, keys: Hashes,
+    work: Work,
+) -> _Arm:  # fmt: skip
+    counted = counted_range(pair.trial.roles.outcome, pair.trial.y[pair.index])
+    makes = {name: _maker(name, recipe) for name in (recipe.model, *rivals)}
+    bounded = not isinstance(counted, Missing)
+    apart = cross_fit(pair, makes, recipe, keys, with_chunks=bounded, work=work)
+    everyone = np.ones(len(pair.y), dtype=bool)
+    fitted, estimator, formula, score, X = _train_kept(pair, [recipe.model], recipe, everyone, work)
+    ranks = dict(apart.ranks)
+    rank = ranks.pop(recipe.model)
+    calibration = _in_scores(calibrated(pair, rank), ScoreQuantiles.of(score))
+    found: Certificate | Missing = counted if isinstance(counted, Missing) else progressive(
+        pair, apart, recipe, counted
+    )  # fmt: skip
+    certificate, missing = without_guarantee(found)
+    cuts = None
+    if not isinstance(counted, Missing) and _is_simple(pair, check) and apart.bet_on:
+        rows = chunk_rows(pair, apart, recipe, counted)
+        cuts = guaranteed_cuts(rows.chunks, counted, recipe.n_candidates)
+    evidence = arm_evidence(
+        pair,
+        rank,
+        check=check,
+        cross_fitted=True,
+        rivals=ranks,
+        predicted=_cross_calibrated(pair, rank, apart.fold[pair.index]),
+        certificate=certificate,
+        cuts=cuts,
+        missing=missing,
+        drivers=_drivers(pair, fitted, formula, score, X),
+        people=describe_top(binned(pair.X), score, TOP),
+    )
+    quantiles = ScoreQuantiles.of(score, pair.people)
+    scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
+    return _Arm(pair, pair, scorer, evidence, estimator, apart)
+
+
+def _held_out_arm(
+    pair: Pair, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, keys: Hashes,
+    work: Work,
+) -> _Arm:  # fmt: skip
+    apart = recipe.held_out(pair.keys)
+    least = min(fewest_rows(pair.y, pair.treated, part) for part in (apart, ~apart))
+    if least < LEAST:
+        raise InputError(
+            "hold_out",
+            f"a share that leaves at least {LEAST} rows of each arm, with and without the outcome, "
+            f"to train on and to judge on",
+            f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
+            "Collect more rows, or leave hold_out= out.",
+        )  # fmt: skip
+    names = [recipe.model, *rivals]
+    fitted, estimator, formula, score, X = _train_kept(pair, names, recipe, ~apart, work)
+    judged = pair.take(apart)
+    others = dict(zip(names, fitted.scores(judged.X), strict=True))
+    others.pop(recipe.model)
+    rank = score[apart]
+    calibration = calibrated(judged, rank)
+    counted = counted_range(pair.trial.roles.outcome, pair.trial.y[judged.index])
+    found: Certificate | Missing = counted if isinstance(counted, Missing) else held_out(
+        judged, rank, counted, recipe.n_candidates
+    )  # fmt: skip
+    certificate, missing = without_guarantee(found)
+    cuts = None
+    if not isinstance(counted, Missing) and _is_simple(judged, check):
+        y = np.clip(judged.y, *counted)
+        sizing = np.random.default_rng(recipe.seed).random(len(y)) < SIZING
+        rows = [
+            (y[sizing], None, judged.treated[sizing]),
+            (y[~sizing], rank[~sizing], judged.treated[~sizing]),
+        ]
+        cuts = guaranteed_cuts(rows, counted, recipe.n_candidates)
+    # Halves by other bits of the keys than those of the hold-out.
+    mixed = ~judged.keys * np.uint64(0x9E3779B97F4A7C15)
+    halves = replace(recipe, n_folds=2).folds(mixed)
+    evidence = arm_evidence(
+        judged,
+        rank,
+        check=check,
+        rivals=others,
+        predicted=_cross_calibrated(judged, rank, halves),
+        certificate=certificate,
+        cuts=cuts,
+        missing=missing,
+        drivers=_drivers(pair, fitted, formula, score, X),
+        people=describe_top(binned(pair.X), score, TOP),
+    )
+    quantiles = ScoreQuantiles.of(rank, judged.people)
+    scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
+    return _Arm(pair, judged, scorer, evidence, estimator)
+
+
+def _maker(name: str, recipe: Recipe) -> Any:
+    return lambda: COMPARABLE[name](recipe.seed)
+
+
+def _is_simple(pair: Pair, check: RandomisationReport | None) -> bool:
+    """Independent rows of equal propensity that pass the check: what some proofs need."""
+    stops = check is not None and check.stops
+    return not stops and pair.groups is None and pair.propensity is None
+
+
+def calibrated(pair: Pair, score: Floats) -> Calibration:
+    """The calibration of scores of models that were not trained on the rows."""
+    return calibrate(
+        pair.y, score, treatment=pair.treated, groups=pair.groups, propensity=pair.propensity,
+        sample_weight=pair.people,
+    )  # fmt: skip
+
+
+def _quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the calibration on all rows warns
+        return calibrated(pair, score)
+
+
+def _cross_calibrated(pair: Pair, score: Floats, fold: NDArray[np.int64]) -> Floats:
+    """(m,) the uplift of each row by a calibration on the other folds."""
+    predicted = np.empty(len(score))
+    for k in np.unique(fold):
+        inside = fold == k
+        own = _quietly_calibrated(pair.take(~inside), score[~inside])
+        predicted[inside] = own(score[inside])
+    return predicted
+
+
+def _in_scores(calibration: Calibration, quantiles: ScoreQuantiles) -> Calibration:
+    """A calibration of ranks as one of the scores of the model that is kept.
+
+    A rank r stands for the score that cuts off the share 1 - r. A score of several ranks gets the
+    mean of their uplifts.
+    """
+    knots, _ = quantiles.cut(1 - np.array(calibration.score))
+    knots = np.clip(knots, quantiles.score[-1], quantiles.score[0])
+    levels, code = np.unique(knots, return_inverse=True)
+    uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
+    return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
+
+
+def _drivers(
+    pair: Pair, fitted: Fitted, formula: Formula | RankMean, score: Floats, X: Floats
+) -> Drivers:
+    linear = None
+    if isinstance(formula, Formula) and formula.is_linear:
+        names = list(map(str, fitted.encoder.get_feature_names_out()))
+        (part,) = formula.parts
+        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200
+            apart = X - X[:1]  # the first row as the centre keeps the squares from cancelling
+            mean, square = np.array([apart.sum(axis=0), (apart**2).sum(axis=0)]) / len(X)
+            deviation = np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
+        linear = linear_terms(part.weight * part.coef, names, deviation)
+    return describe_drivers(pair.X, score, TOP, linear)
+
+
+# The policy over all arms
+
+
+def _policy(
+    trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, keys: Hashes, costs: tuple[float, ...],
+    budget: float | None,
+) -> PolicyEvidence:  # fmt: skip
+    first = fitted[0]
+    stops = any(one.evidence.missing == Missing(why=Why.FAILED_CHECK) for one in fitted)
+    counted = counted_range(trial.roles.outcome, trial.y)
+    bounds = None if isinstance(counted, Missing) else counted
+    if len(fitted) == 1:
+        segments = None
+        if not stops and first.pair.groups is None and first.pair.propensity is None:
+            if first.apart is not None:
+                trained = first.apart.fold < recipe.n_folds // 2
+            else:
+                trained = ~recipe.held_out(keys)
+            segments = find_segments(
+                binned(trial.X), trial.benefit, trial.arm, trained, trial.roles.arms, bounds
+            )
+        return PolicyEvidence(
+            curve=first.evidence.curve, rate=(), contrasts=(), certificate=None, missing=None,
+            people=(), segments=segments,
+        )  # fmt: skip
+    fold = recipe.folds(keys)
+    uplift = np.column_stack([_uplifts(trial, one, fold) for one in fitted])
+    curve, rate, contrasts = policy_curve(trial, uplift, costs, fold)
+    price = np.array(costs)
+    given = arms_above(uplift, price, rate_of(uplift, price, TOP * float(price.max())))
+    # Control and first arm, then the other arms: the order in which segments are searched.
+    order = np.concatenate(
+        [np.flatnonzero(trial.arm <= 1)]
+        + [np.flatnonzero(trial.arm == k) for k in range(2, len(fitted) + 1)]
+    )
+    columns = binned(trial.X.iloc[order].reset_index(drop=True))
+    people = describe_arms(columns, given[order], trial.roles.arms[1:], TOP)
+    segments = None
+    if not stops and trial.groups is None and trial.propensity is None:
+        segments = find_segments(
+            columns, trial.benefit[order], trial.arm[order], fold[order] < recipe.n_folds // 2,
+            trial.roles.arms, bounds,
+        )  # fmt: skip
+    certificate, missing = without_guarantee(
+        _policy_guarantee(trial, fitted, recipe, keys, costs, budget, bounds)
+    )
+    if stops:
+        certificate, missing = None, Missing(why=Why.FAILED_CHECK)
+    return PolicyEvidence(
+        curve=curve, rate=rate, contrasts=contrasts, certificate=certificate, missing=missing,
+        people=people, segments=segments,
+    )  # fmt: skip
+
+
+def _tilt(trial: Trial) -> float:
+    return TILT * float(trial.benefit.std())
+
+
+def _tilted(scorer: Scorer, tilt: float) -> Scorer:
+    """With a slope that orders people whom the calibration ties."""
+    high, low = scorer.quantiles.score[0], scorer.quantiles.score[-1]
+    slope = tilt / (high - low) if high > low else 0.0
+    return replace(scorer, slope=slope, centre=(high + low) / 2)
+
+
+def _uplifts(trial: Trial, arm: _Arm, fold: NDArray[np.int64]) -> Floats:
+    """(n,) uplift of an arm for all rows, by models and calibrations of the other folds."""
+    apart, pair = arm.apart, arm.pair
+    assert apart is not None  # several arms are cross-fitted
+    own = fold[pair.index]
+    rank_of = next(iter(apart.ranks.values()))
+    rank, uplift = np.full(trial.n_rows, 0.5), np.empty(trial.n_rows)
+    for k in np.unique(fold):
+        inside = fold == k
+        if (own == k).any():
+            rank[inside] = ranks_among(apart.score[inside], apart.score[pair.index[own == k]])
+        others = own != k
+        uplift[inside] = _quietly_calibrated(pair.take(others), rank_of[others])(rank[inside])
+    return uplift + _tilt(trial) * (rank - 0.5)
+
+
+def _policy_guarantee(
+    trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, keys: Hashes, costs: tuple[float, ...],
+    budget: float | None, counted: tuple[float, float] | None,
+) -> Certificate | Missing:  # fmt: skip
+    if budget is None:
+        return Missing(why=Why.NO_BUDGET)
+    if counted is None:
+        return Missing(why=Why.NO_RANGE)
+    if trial.groups is not None:
+        return Missing(why=Why.GROUPS)
+    chunk = recipe.folds(keys) // recipe.per_chunk
+    scores = np.stack([one.apart.chunk_score for one in fitted if one.apart is not None])
+    is_scored = np.asarray(np.isfinite(scores).all(axis=0))
+    bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
+    if not bet_on:
+        return Missing(why=Why.FEW_ROWS)
+    guide = guides(keys)
+    uplifts = []
+    for k in bet_on:
+        inside = np.flatnonzero(chunk == k)
+        columns = [
+            _chunk_uplift(one.pair, score, chunk, k, bet_on, inside, guide)
+            for one, score in zip(fitted, scores, strict=True)
+        ]
+        uplifts.append(np.column_stack(columns))
+    return policy_guarantee(
+        trial, uplifts, chunk, bet_on, keys, costs, budget, counted, recipe.n_candidates
+    )
+
+
+def _chunk_uplift(
+    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, bet_on: Sequence[int],
+    inside: NDArray[np.intp], guide: Bools,
+) -> Floats:  # fmt: skip
+    """(rows of chunk k,) uplifts by the chunks before it, from ranks among its guide rows."""
+    own = chunk[pair.index]
+    rank = ranks_among(score[inside], score[inside[guide[inside]]])
+    tilted = TILT * float(pair.y[own < k].std()) * (rank - 0.5)
+    earlier = np.isin(own, [j for j in bet_on if j < k])
+    if not earlier.any():  # nothing was ranked yet: everyone gets the average effect
+        y, treated = pair.y[own < k], pair.treated[own < k]
+        weight = np.ones(len(y)) if pair.weight is None else pair.weight[own < k]
+        means = [np.average(y[arm], weights=weight[arm]) for arm in (treated, ~treated)]
+        return tilted + means[0] - means[1]
+    ranks = ranks_within(score[pair.index][earlier], own[earlier])
+    return tilted + _quietly_calibrated(pair.take(earlier), ranks)(rank)
+
+
+# New rows, rivals, and what was fitted
+
+
+def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
+    """The evidence of a model on the rows of a trial; see :meth:`UpliftModel.evaluate`."""
+    trial = _usable(trial)
+    if model.checksum_of(trial) == model.checksum:
+        return model.evidence
+    keys = row_keys(trial, model.recipe.key)
+    scores = np.column_stack([one.score(trial.X) for one in model.scorers])
+    arms = []
+    for pair, scorer, score in zip(Pair.each(trial, keys), model.scorers, scores.T, strict=True):
+        pair.check_copies()
+        n_rows = np.bincount(pair.treated, minlength=2)
+        if n_rows.min() < LEAST_ROWS:
+            raise InputError(
+                "new rows", f"at least {LEAST_ROWS} of each arm",
+                f"{n_rows[1]} treated and {n_rows[0]} control rows", "Pass more rows.",
+            )  # fmt: skip
+        own = score[pair.index]
+        counted = counted_range(trial.roles.outcome, trial.y[pair.index])
+        # Rows that were held out cannot be told from new ones: all candidates are paid for.
+        n_candidates = model.recipe.n_candidates if model.recipe.hold_out else 1
+        found: Certificate | Missing = counted if isinstance(counted, Missing) else held_out(
+            pair, own, counted, n_candidates
+        )  # fmt: skip
+        certificate, missing = without_guarantee(found)
+        known = model.evidence.arms[pair.arm - 1].drivers
+        arms.append(
+            arm_evidence(
+                pair,
+                own,
+                check=pair.check(),
+                predicted=scorer.calibration(own),
+                certificate=certificate,
+                missing=missing,
+                drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
+                people=describe_top(binned(pair.X), own, TOP),
+            )
+        )
+    stops = any(one.missing == Missing(why=Why.FAILED_CHECK) for one in arms)
+    policy = PolicyEvidence(
+        curve=arms[0].curve, rate=(), contrasts=(), certificate=None, missing=None, people=(),
+        segments=None,
+    )  # fmt: skip
+    if len(arms) > 1:
+        costs = model.evidence.policy.curve.costs
+        curve, rate, contrasts = policy_curve(trial, model.uplift_of(scores), costs, None)
+        missing = Missing(why=Why.NO_BUDGET)
+        policy = replace(policy, curve=curve, rate=rate, contrasts=contrasts, missing=missing)
+    return Evidence(
+        roles=trial.roles,
+        basis=Basis.NEW_ROWS,
+        level=LEVEL,
+        n_rows=trial.n_rows,
+        n_folds=None,
+        arms=tuple(arms),
+        policy=policy,
+        failed_check=stops or model.evidence.failed_check,
+    )
+
+
+def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evidence:
+    """The evidence of a model with rivals that are trained on its folds.
+
+    ``trial`` holds the very rows of the fit. The model's own recipe is trained again beside them,
+    with the same seed, and all are ranked on the same rows: differences are paired.
+    """
+    trial = _usable(trial)
+    recipe, outcome = model.recipe, trial.roles.outcome
+    for name in names:
+        check_choice(name, "a rival", COMPARABLE)
+        check_able(name, outcome, "a rival", list(COMPARABLE))
+    if model.checksum_of(trial) != model.checksum:
+        raise InputError(
+            "trial", "the rows that the model was fitted on, all of them", "other rows",
+            "Pass the file of the fit.",
+        )  # fmt: skip
+    keys = row_keys(trial, recipe.key)
+    others = [name for name in dict.fromkeys(names) if name != recipe.model]
+    makes = {name: _maker(name, recipe) for name in (recipe.model, *others)}
+    arms = []
+    for pair, known in zip(Pair.each(trial, keys), model.evidence.arms, strict=True):
+        with working_on(f"fitting {', '.join(makes)}") as work:
+            judged = pair
+            if recipe.hold_out:
+                apart = recipe.held_out(pair.keys)
+                judged = pair.take(apart)
+                fitted = train(pair, {name: make() for name, make in makes.items()}, ~apart)
+                ranks = dict(zip(makes, fitted.scores(judged.X), strict=True))
+            else:
+                share = size_of(1 - 1 / recipe.n_folds, len(pair.y))
+                work.expect(recipe.n_folds * share * work_of(makes))
+                found = cross_fit(pair, makes, recipe, keys, with_chunks=False, work=work)
+                ranks = found.ranks
+        own = ranks.pop(recipe.model)
+        crossed = not recipe.hold_out
+        again = arm_evidence(judged, own, check=None, rivals=ranks, cross_fitted=crossed)
+        arms.append(replace(known, rivals=again.rivals))
+    return replace(model.evidence, arms=tuple(arms))
+
+
+def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, messages: Sequence[str]) -> Fit:
+    encoders = [one.scorer.encoder for one in fitted]
+    estimator = fitted[0].estimator
+    lost = trial.lost
+    n_arms = len(trial.roles.arms)
+    others = trial.other_arms or {}
+    n_lost = np.zeros(n_arms, np.int64) if lost is None else np.bincount(lost.arm, minlength=n_arms)
+    n_given = trial.n_rows + int(n_lost.sum()) + sum(others.values())
+    held = recipe.held_out(fitted[0].pair.keys).sum() if recipe.hold_out else 0
+    return Fit(
+        version=__version__,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        model=recipe.model,
+        about=(type(estimator).__doc__ or "").partition("\n")[0],
+        target=describe_target(estimator, fitted[0].pair),
+        n_given=n_given,
+        n_used=trial.n_rows,
+        n_trained=trial.n_rows - int(held),
+        n_tree_rows=tree_rows(estimator),
+        n_parameters=getattr(estimator, "n_parameters_", None),
+        other_arms=_frequent(others),
+        without_outcome=tuple(n_lost.tolist()),
+        n_features=tuple(len(one.columns_) for one in encoders),
+        n_terms=tuple(len(one.terms_) for one in encoders),
+        dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
+        codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
+        quantities=_quantities(trial),
+        rare_categories={
+            column.name: float(column.other_share)
+            for one in encoders
+            for column in one.columns_
+            if column.other_share > _MOSTLY
+        },
+        warnings=tuple(messages),
+        decimal=Signs.of(trial.X).decimal,
+    )
+
+
+def _frequent(labels: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of rows by label; labels of fewer than 20 rows are not named."""
+    kept = {label: n for label, n in labels.items() if n >= LEAST_ROWS}
+    rest = sum(labels.values()) - sum(kept.values())
+    return kept | ({"other values": rest} if rest else {})
+
+
+def _quantities(trial: Trial) -> tuple[str, ...]:
+    """Features of some whole numbers that repeat, such as a zip code, used as quantities."""
+    found = []
+    for name in trial.X.columns:
+        column = trial.X[name]
+        decided = name in (*trial.roles.categorical, *trial.roles.numeric)
+        if decided or column.dtype.kind not in "iuf":
+            continue
+        values = column.dropna().unique()
+        most = min(_FEW_VALUES, len(column) / _ROWS_EACH)
+        if MOST_CODES < len(values) <= most and bool((values == np.rint(values)).all()):
+            found.append(name)
+    return tuple(found)
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Messages of the warnings inside, which are given again afterwards."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # Rows of other folds of a column of many rare categories: the summary reports these.
+        warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
+        yield messages
+        own = [w for w in caught if issubclass(w.category, UserWarning)]
+        messages.extend(dict.fromkeys(str(w.message) for w in own))
+    for warning in {str(w.message): w for w in own}.values():
+        warnings.warn(warning.message, warning.category, stacklevel=4)

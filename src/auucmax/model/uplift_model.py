@@ -1,0 +1,193 @@
+"""The fitted product: a raw table in, scores and uplifts out, and what is known of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from auucmax._errors import InputError
+from auucmax._validation import Floats
+from auucmax.data.hashing import MODULUS, Checksum, row_hashes
+from auucmax.data.read_trial import trial_of
+from auucmax.data.reading import table_of
+from auucmax.data.trial import Trial
+from auucmax.encoding import TableEncoder
+from auucmax.encoding.frames import frame_of
+from auucmax.estimators.formula import Formula, RankMean
+from auucmax.model.folds import Recipe
+from auucmax.results import Evidence, Fit, Roles
+from auucmax.targeting.calibration import Calibration
+from auucmax.targeting.quantiles import ScoreQuantiles
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """Scores and uplifts of one arm: encoder, formula of the score, and calibration.
+
+    The uplift is calibration(score) + slope (score - centre). With one arm the slope is 0; with
+    several it is too small to matter, and orders people whom the calibration ties.
+    """
+
+    encoder: TableEncoder
+    formula: Formula | RankMean
+    calibration: Calibration
+    quantiles: ScoreQuantiles
+    slope: float = 0.0
+    centre: float = 0.0
+
+    @property
+    def columns(self) -> list[str]:
+        """The raw columns that scores are made of."""
+        return [column.name for column in self.encoder.columns_]
+
+    def score(self, frame: Any) -> Floats:
+        """(n,) scores of raw rows."""
+        return np.asarray(self.formula(self.encoder.transform(frame)))
+
+    def uplift(self, score: Floats) -> Floats:
+        """(n,) uplifts of scores."""
+        return self.calibration(score) + self.slope * (score - self.centre)
+
+
+@dataclass(frozen=True, eq=False)
+class UpliftModel:
+    """A fitted model: who gains how much from each arm, and the evidence for it.
+
+    Attributes
+    ----------
+    recipe : how rows were assigned to folds and what was fitted.
+    scorers : one :class:`Scorer` per arm.
+    evidence : :class:`auucmax.results.Evidence`; it holds no row.
+    checksum : of the training rows, by which their file is recognised.
+    info : :class:`auucmax.results.Fit`, what was fitted on which rows.
+    """
+
+    recipe: Recipe
+    scorers: tuple[Scorer, ...]
+    evidence: Evidence
+    checksum: Checksum
+    info: Fit = field(repr=False)
+
+    @property
+    def roles(self) -> Roles:
+        """How tables are read."""
+        return self.evidence.roles
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Labels of the arms, without the control."""
+        return self.roles.arms[1:]
+
+    @property
+    def columns(self) -> list[str]:
+        """The raw columns that scores are made of."""
+        return list(dict.fromkeys(name for one in self.scorers for name in one.columns))
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The raw columns that scores depend on, and their kinds."""
+        found: dict[str, str] = {}
+        for one in self.scorers:
+            used = {term.column for term in one.encoder.terms_}
+            found |= {c.name: c.kind for c in one.encoder.columns_ if c.name in used}
+        return found
+
+    def scores(self, frame: Any) -> Floats:
+        """(n, K) scores of raw rows."""
+        frame = frame_of(frame, self.columns)
+        if len(frame) == 0:
+            raise InputError("the table", "a table with rows to score", "none", "Check its source.")
+        return np.column_stack([one.score(frame) for one in self.scorers])
+
+    def predict(self, frame: Any) -> Floats:
+        """Scores of any rows with the feature columns, (n,) for one arm and (n, K) for several.
+
+        Within an arm, people with higher scores should be treated first. ``frame`` is a frame of
+        pandas or polars, an Arrow table or a DuckDB relation.
+        """
+        found = self.scores(frame)
+        return found[:, 0] if len(self.scorers) == 1 else found
+
+    def uplift(self, frame: Any) -> Floats:
+        """(n, K) estimated uplift per person of each arm over the control."""
+        return self.uplift_of(self.scores(frame))
+
+    def uplift_of(self, scores: Floats) -> Floats:
+        """(n, K) uplifts of scores (n, K)."""
+        return np.column_stack(
+            [one.uplift(own) for one, own in zip(self.scorers, scores.T, strict=True)]
+        )
+
+    def checksum_of(self, trial: Trial) -> Checksum:
+        """The checksum of the rows of a trial."""
+        encoded = self.scorers[0].encoder.transform(trial.X)
+        return Checksum.of(encoded, trial.benefit, trial.arm)
+
+    def has_people(self, table: Any) -> bool:
+        """Whether a table holds the people of the fit and no others, by their features."""
+        table = table_of(table, (), self.roles.columns)
+        if len(table) != self.checksum.n_rows:
+            return False
+        encoder = self.scorers[0].encoder
+        hashes = row_hashes(encoder.transform(table[[c.name for c in encoder.columns_]]))
+        return int(hashes.sum()) % MODULUS == self.checksum.features
+
+    def read(self, table: Any) -> Trial:
+        """New rows of the trial, read as the rows of the fit were."""
+        return table if isinstance(table, Trial) else trial_of(table, self.roles)
+
+    def evaluate(self, trial: Any) -> Evidence:
+        """The evidence of the model on new rows, a :class:`Trial` or a table.
+
+        The file of the fit gives the evidence of the fit. All other rows must be new to the model:
+        rows it was trained on make every number too good.
+        """
+        from auucmax.model.pipeline import judge_new
+
+        return judge_new(self, self.read(trial))
+
+    def compare(self, trial: Any, names: Sequence[str]) -> Evidence:
+        """The evidence with rivals, trained on the folds of the fit; ``trial``: its very rows."""
+        from auucmax.model.pipeline import with_rivals
+
+        return with_rivals(self, self.read(trial), names)
+
+    def target(
+        self,
+        people: Any,
+        *,
+        share: float | None = None,
+        budget: float | None = None,
+        cost: Any = None,
+        value: float | None = None,
+        limits: Any = None,
+        exclude: Iterable[Any] | None = None,
+        reasons: bool = False,
+    ) -> Any:
+        """Choose whom to treat; see :func:`auucmax.model.chosen.target`."""
+        from auucmax.model.chosen import target
+
+        return target(
+            self, people, share=share, budget=budget, cost=cost, value=value, limits=limits,
+            exclude=exclude, reasons=reasons,
+        )  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all."""
+        from auucmax.model.file_new import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        arms = ", ".join(map(repr, self.arms))
+        return (
+            f"UpliftModel({self.recipe.model!r}, {arms} against {self.roles.arms[0]!r}, outcome "
+            f"{self.roles.outcome.name!r})"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.evidence}\n{self!r}"

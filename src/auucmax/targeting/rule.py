@@ -1,0 +1,262 @@
+"""Whether to treat some people: one rule, for every number of arms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from auucmax._errors import InputError
+from auucmax._validation import Floats, check_shares
+from auucmax.results import (
+    Curve,
+    Decision,
+    Estimate,
+    Evidence,
+    Missing,
+    Plan,
+    State,
+    Terms,
+    Why,
+)
+from auucmax.targeting.choose import check_money
+
+SAME_CUT = 0.005  #: how far a share may be from that of a guaranteed cut to be the same
+
+
+def check_terms(terms: Terms, evidence: Evidence) -> Terms:
+    """Terms that can be used: a share, a budget with costs, or costs and a value."""
+    n_arms = len(evidence.arms)
+    if terms.share is not None:
+        check_shares(terms.share)
+    for name in ("budget", "value"):
+        if getattr(terms, name) is not None:
+            check_money(getattr(terms, name), name)
+    for price in terms.cost or ():
+        check_money(price, "cost")
+    if terms.cost is not None and len(terms.cost) != n_arms:
+        raise InputError(
+            "cost", f"one amount for each of {n_arms} arms", f"{len(terms.cost)}", "Pass them all."
+        )
+    if terms.share is not None and terms.budget is not None:
+        raise InputError("share", "left out with budget", "both", "Leave one out.")
+    if terms.budget is not None and not any(terms.cost or ()):
+        raise InputError("budget", "given with a cost above 0", "no cost", "Pass cost= as well.")
+    if terms.share is None and terms.budget is None:
+        if not terms.has_profit:
+            raise InputError(
+                "share", "given, unless a budget with its cost, or cost and value are",
+                "none of them", "Pass share=0.3, for example.",
+            )  # fmt: skip
+        if evidence.failed_check:
+            raise InputError(
+                "share", "given if the trial failed its check: no profit is known", "none",
+                "Pass share=0.3, for example.",
+            )  # fmt: skip
+    return terms
+
+
+def price_factor(curve: Curve, terms: Terms) -> float | None:
+    """What the spend of a curve is multiplied by to be money; None if cost ratios differ.
+
+    Without costs, or for a share, the spend is a number of people: 1.
+    """
+    own = np.array(curve.costs)
+    given = np.ones(len(own)) if terms.cost is None or terms.share is not None else terms.cost
+    prices = np.asarray(given, dtype=np.float64)
+    if not prices.any():
+        prices = np.ones(len(own))
+    factor = float(prices.max() / own.max()) if own.max() > 0 else 1.0
+    return factor if np.allclose(prices, factor * own, rtol=1e-9, atol=0) else None
+
+
+def at(curve: Curve, spend: float) -> tuple[Floats, float, float, float]:
+    """Shares of the arms, gain and ends of the band at a spend; NaN where they are not known.
+
+    Between two points of the curve lies a straight line; below the first point nothing is known.
+    """
+    grid = np.array(curve.spend)
+    columns = (curve.gain, curve.band_lower, curve.band_upper)
+    gain, lower, upper = (np.array(column, dtype=np.float64) for column in columns)
+    shares = np.array([np.interp(spend, grid, own) for own in np.array(curve.shares).T])
+    place = int(np.clip(np.searchsorted(grid, spend * (1 + 1e-12) + 1e-12) - 1, 0, len(grid) - 1))
+    following = min(place + 1, len(grid) - 1)
+    if spend - grid[place] <= 1e-9 * grid[-1]:
+        following = place
+    elif place == 0:
+        return shares, float(np.interp(spend, grid, gain)), np.nan, np.nan
+    around = slice(place, following + 1)
+    values = [float(np.interp(spend, grid[around], own[around])) for own in (gain, lower, upper)]
+    return shares, values[0], values[1], values[2]
+
+
+def plan_at(
+    evidence: Evidence,
+    terms: Terms,
+    n_people: int,
+    spend: float,
+    *,
+    counts: Sequence[int] | None = None,
+    missing: Missing | None = None,
+    like_trial: bool = True,
+) -> Plan:
+    """What treating some of ``n_people`` brings, at a spend per person of the trial's curve.
+
+    ``counts``: how many people get each arm, if they are known; otherwise as in the trial.
+    ``like_trial``: guarantees hold for people like those of the trial only.
+    """
+    curve = evidence.policy.curve
+    shares, gain, lower, upper = at(curve, spend)
+    one_arm = len(shares) == 1
+    own = np.rint(shares * n_people).astype(int).tolist() if counts is None else list(counts)
+    n_treated = int(sum(own))
+    nobody = n_treated == 0 and (counts is not None or missing is None)
+    if missing is None and evidence.failed_check:
+        missing = Missing(why=Why.FAILED_CHECK)
+    if missing is None and np.isnan(lower) and n_treated and one_arm:
+        missing = Missing(why=Why.FEW_ROWS, got=np.floor(spend * evidence.n_rows + 1e-9))
+    money = None if terms.cost is None else float(np.dot(own, terms.cost))
+    cuts = evidence.arms[0].cuts if one_arm and like_trial else None
+    guaranteed = None
+    share = n_treated / n_people
+    if cuts is not None and missing is None and n_treated:
+        near = min(cuts.cuts, key=lambda cut: abs(cut.share - share))
+        if abs(near.share - share) <= SAME_CUT:
+            guaranteed = n_people * near.lower
+            if terms.has_profit:
+                price = (terms.cost or (0.0,))[0] * near.share_upper
+                guaranteed = n_people * ((terms.value or 0.0) * near.lower - price)
+    found = profit = None
+    if nobody:
+        lower = upper = gain = 0.0
+    if missing is None or nobody:
+        # People above the trial's threshold stand for its share, however many they are.
+        scale = float(n_people)
+        if one_arm and n_treated:
+            scale = n_treated / spend
+        found = _estimate(scale * gain, scale * lower, scale * upper)
+        if terms.has_profit and money is not None:
+            value = terms.value or 0.0
+            ends = (value * scale * end - money for end in (gain, lower, upper))
+            profit = _estimate(*ends)
+    return Plan(
+        terms=terms,
+        n_people=n_people,
+        counts=tuple(own),
+        share=float(spend),
+        spend=money,
+        gain=found,
+        profit=profit,
+        guaranteed=guaranteed,
+        missing=None if nobody else missing,
+    )
+
+
+def _estimate(value: float, lower: float, upper: float) -> Estimate:
+    known = np.isfinite([lower, upper]).all()
+    return Estimate(value=value, lower=lower if known else None, upper=upper if known else None)
+
+
+def best_spend(
+    evidence: Evidence, terms: Terms, n_people: int, counts: Floats | None = None
+) -> float:
+    """The spend per person with the highest expected profit, where the trial has rows enough.
+
+    ``counts``: how many of new people the points of the curve of one arm stand for.
+    """
+    curve = evidence.policy.curve
+    grid, gain = np.array(curve.spend), np.array(curve.gain)
+    known = np.array([end is not None for end in curve.band_lower]) | (grid == 0)
+    factor = price_factor(curve, terms)
+    if factor is None:
+        factor = 1.0
+    money = factor * grid * n_people
+    brought = n_people * gain
+    if len(curve.costs) == 1:
+        fine = np.union1d(grid, np.linspace(0, 1, 101))
+        known = np.array([np.isfinite(at(curve, q)[2]) for q in fine]) | (fine == 0)
+        gain = np.interp(fine, grid, gain)
+        people = np.rint(fine * n_people) if counts is None else counts
+        money = (terms.cost or (0.0,))[0] * people
+        brought = np.divide(people, fine, out=np.zeros(len(fine)), where=fine > 0) * gain
+        grid = fine
+    profit = np.where(known, (terms.value or 0.0) * brought - money, -np.inf)
+    return float(grid[int(profit.argmax())])
+
+
+def spend_of(evidence: Evidence, terms: Terms, n_people: int) -> float | None:
+    """The spend per person on the curve that terms ask for; None if it has other cost ratios."""
+    curve = evidence.policy.curve
+    factor = price_factor(curve, terms)
+    if factor is None:
+        return None
+    if terms.share is not None:
+        treated = np.array(curve.shares).sum(axis=1)
+        if terms.share >= treated[-1]:
+            return float(curve.spend[-1])
+        return float(np.interp(terms.share, treated, curve.spend))
+    if terms.budget is not None:
+        return min(terms.budget / n_people / factor, float(curve.spend[-1]))
+    return best_spend(evidence, terms, n_people)
+
+
+def state_of(plan: Plan, failed: bool = False) -> State:
+    """The first state that holds: harm, loss, guaranteed, significant, unclear."""
+    if failed or plan.gain is None:
+        return State.UNKNOWN
+    what = plan.profit if plan.terms.has_profit and plan.profit is not None else plan.gain
+    if plan.gain.upper is not None and plan.gain.upper < 0:
+        return State.HARM
+    if plan.profit is not None and plan.profit.upper is not None and plan.profit.upper < 0:
+        return State.LOSS
+    if plan.guaranteed is not None and plan.guaranteed > 0:
+        return State.GUARANTEED
+    if what.lower is not None and what.lower > 0:
+        return State.SIGNIFICANT
+    return State.UNCLEAR
+
+
+def decide(
+    evidence: Evidence,
+    terms: Terms,
+    n_people: int,
+    *,
+    plan: Plan | None = None,
+    points: Sequence[Plan] | None = None,
+) -> Decision:
+    """Whether to treat people as the terms ask.
+
+    Parameters
+    ----------
+    evidence : of a fitted model.
+    terms : a share, a budget with costs, or costs and a value (the highest expected profit).
+    n_people : to choose from, like those of the trial.
+    plan : for a list of people who were chosen already; by default that of the terms.
+    points : plans along the curve, among which a better one is looked for.
+    """
+    check_terms(terms, evidence)
+    spend = spend_of(evidence, terms, n_people)
+    if plan is None:
+        missing = Missing(why=Why.OTHER_COSTS) if spend is None else None
+        plan = plan_at(evidence, terms, n_people, spend or 0.0, missing=missing)
+    state = state_of(plan, evidence.failed_check)
+    better = None
+    if state not in (State.GUARANTEED, State.SIGNIFICANT) and spend is not None:
+        if points is None:
+            grid = evidence.policy.curve.spend
+            points = [plan_at(evidence, terms, n_people, point) for point in grid]
+        better = max(points, key=_lower, default=None)
+        if better is not None and _lower(better) <= 0:
+            better = None
+    return Decision(state=state, plan=plan, better=better)
+
+
+def _lower(plan: Plan) -> float:
+    what = plan.profit if plan.terms.has_profit else plan.gain
+    return -np.inf if what is None or what.lower is None else what.lower
+
+
+def with_share(terms: Terms, share: float) -> Terms:
+    """The same cost and value at a share of the people."""
+    return replace(terms, share=share, budget=None)

@@ -1,0 +1,74 @@
+"""Score quantiles: shares above scores, cuts, counts and shifts."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auucmax.targeting.quantiles import ScoreQuantiles
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1.0, 0.1, 1e-3]))
+def test_cut_and_share_are_each_others_inverse(seed, step):
+    rng = np.random.default_rng(seed)
+    score = np.round(rng.normal(size=400) / step) * step
+    found = ScoreQuantiles.of(score)
+    shares = np.linspace(0.05, 0.95, 19)
+    threshold, part = found.cut(shares)
+    again = [found.share_of(float(t), float(p)) for t, p in zip(threshold, part, strict=True)]
+    np.testing.assert_allclose(again, shares, atol=1e-6)
+
+
+def test_levels_of_many_people_are_kept_exactly():
+    score = np.repeat([0.0, 1.0, 2.0], [500, 300, 200])
+    found = ScoreQuantiles.of(score)
+    assert found.score == (2.0, 1.0, 0.0)
+    np.testing.assert_allclose(found.reach, [0.2, 0.5, 1.0])
+    np.testing.assert_allclose(found.count(score, np.array([0.0, 0.1, 0.35, 1.0])), [0, 100, 350, 1000])
+
+
+def test_no_quantile_is_the_score_of_one_person():
+    score = np.random.default_rng(0).normal(size=3_000)
+    found = ScoreQuantiles.of(score)
+    assert not set(found.score) & set(score.tolist())
+    assert 90 < len(found.score) <= 101
+    for q in (0.1, 0.5, 0.9):
+        (threshold,), _ = found.cut(np.array([q]))
+        assert abs(np.mean(score >= threshold) - q) < 0.01
+
+
+def test_weights_count_as_people():
+    rng = np.random.default_rng(1)
+    score, weight = rng.normal(size=2_000), rng.integers(1, 4, 2_000).astype(float)
+    copies = ScoreQuantiles.of(np.repeat(score, weight.astype(int)))
+    found = ScoreQuantiles.of(score, weight)
+    np.testing.assert_allclose(
+        [found.share_of(t, 1.0) for t in (-1.0, 0.0, 1.0)],
+        [copies.share_of(t, 1.0) for t in (-1.0, 0.0, 1.0)],
+        atol=0.01,
+    )
+    assert found.n_rows < 2_000
+
+
+def test_a_shift_of_the_scores_is_measured():
+    rng = np.random.default_rng(2)
+    score = rng.normal(size=5_000)
+    found = ScoreQuantiles.of(score)
+    same = found.shift(rng.normal(size=5_000))
+    assert not same.is_large
+    other = found.shift(rng.normal(size=5_000) + 1)
+    assert other.is_unlike
+    assert other.distance == pytest.approx(0.383, abs=0.03)  # 2 Phi(1/2) - 1
+    assert other.above > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"score": (1.0, 2.0)}, {"above": (0.1, 0.5)}, {"reach": (0.5, 0.9)}, {"n_rows": 0.0},
+     {"reach": (0.7, 1.0)}, {"score": (2.0,)}],
+)  # fmt: skip
+def test_quantiles_that_no_fit_writes_are_refused(change):
+    good = {"score": (2.0, 1.0), "above": (0.0, 0.5), "reach": (0.5, 1.0), "n_rows": 40.0}
+    assert ScoreQuantiles.from_json(good).score == (2.0, 1.0)
+    with pytest.raises(ValueError, match=r"."):
+        ScoreQuantiles.from_json(good | change)
