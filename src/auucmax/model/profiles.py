@@ -1,4 +1,186 @@
-def describe_top(*a): return None
-def describe_arms(*a): return ()
-def describe_drivers(*a): return None
-def linear_terms(*a): return None
+"""Who they are: the top of a ranking, or those who get an arm, compared with everybody else.
+
+No number is about fewer than 20 people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._json import short
+from auucmax._validation import Floats
+from auucmax.data.binning import Binned
+from auucmax.data.covariates import Feature, encode
+from auucmax.data.few import LEAST_ROWS
+from auucmax.results import Driver, Drivers, People, Profile, Term
+
+MOST_COLUMNS = 8  #: of a profile
+MOST_DRIVERS = 25
+
+
+def describe_top(columns: Sequence[Binned], score: Floats, share: float) -> People:
+    """Each column's bins in the top-scored share of the people and in the rest.
+
+    >>> import pandas as pd
+    >>> from auucmax.data.binning import binned
+    >>> frame = pd.DataFrame({"age": np.arange(200), "home": ["yes", "no"] * 100})
+    >>> found = describe_top(binned(frame, 2), np.arange(200.0), 0.5)
+    >>> [(one.bins, one.inside) for one in found.columns]
+    [(('up to 100', 'over 100'), (None, 0.99)), (('yes', 'no'), (0.5, 0.5))]
+    """
+    return _compare(columns, top_part(score, share), share, None)
+
+
+def describe_arms(
+    columns: Sequence[Binned], given: NDArray[np.intp], labels: Sequence[str], share: float
+) -> tuple[People, ...]:
+    """Those who get each arm against all others; ``given`` (n,) is 0 for no arm.
+
+    Arms that fewer than 20 people get, or all but fewer than 20, are left out.
+    """
+    found = []
+    for number, label in enumerate(labels, start=1):
+        own = given == number
+        if LEAST_ROWS <= own.sum() <= len(own) - LEAST_ROWS:
+            found.append(_compare(columns, own.astype(np.float64), share, label))
+    return tuple(found)
+
+
+def _compare(columns: Sequence[Binned], inside: Floats, share: float, arm: str | None) -> People:
+    """Some people, by the part (n,) of each, against the others; columns that differ most first."""
+    found = []
+    for column in columns:
+        own = column.with_least(LEAST_ROWS)
+        if own is None:
+            continue
+        parts = [_shares(own.counts(weight)) for weight in (inside, 1 - inside)]
+        distance = float(np.abs(np.nan_to_num(parts[0]) - np.nan_to_num(parts[1])).sum() / 2)
+        shares = [tuple(None if np.isnan(x) else x for x in part.tolist()) for part in parts]
+        found.append(
+            Profile(
+                name=own.name, bins=own.names, inside=shares[0], outside=shares[1],
+                distance=distance,
+            )
+        )  # fmt: skip
+    found.sort(key=lambda one: -one.distance)
+    return People(share=share, n_columns=len(found), columns=tuple(found[:MOST_COLUMNS]), arm=arm)
+
+
+def _shares(counts: Floats) -> Floats:
+    """The share of each bin among people with a value; NaN for a bin of fewer than 20."""
+    return np.where(counts >= LEAST_ROWS - 1e-6, counts, np.nan) / max(counts.sum(), 1.0)
+
+
+def top_part(score: Floats, share: float) -> Floats:
+    """(n,) which part of each row is in the top share: tied rows at its cut are in it in part.
+
+    >>> top_part(np.array([1.0, 3.0, 2.0, 2.0]), 0.5).tolist()
+    [0.0, 1.0, 0.5, 0.5]
+    """
+    level, size = np.unique(score, return_inverse=True, return_counts=True)[1:]
+    n_above = len(score) - np.cumsum(size)
+    return np.asarray(np.clip((share * len(score) - n_above) / size, 0, 1)[level])
+
+
+def describe_drivers(
+    features: pd.DataFrame, score: Floats, share: float, linear: tuple[Term, ...] | None = None
+) -> Drivers:
+    """How the score goes with each column, or category of a column, the strongest first.
+
+    ``correlation`` is that of the ranks of the score with the column: ranks of a number, 0 or 1 of
+    a category. ``top`` and ``rest`` are means in the top-scored share and in the rest (of a
+    category the share of people who have it), ``difference`` is that of the two in standard
+    deviations. Means of dates are days since 1970. Missing values are left out.
+
+    >>> frame = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "home": ["yes", "no"] * 20})
+    >>> found = describe_drivers(frame, np.array([1.0, 2.0, 3.0, 4.0] * 10), 0.5)
+    >>> first = found.drivers[0]
+    >>> first.name, round(first.correlation, 6), first.top, first.rest
+    ('age', 1.0, 45.0, 25.0)
+    """
+    covariates = encode(features)
+    rank, on_top = pd.Series(score).rank().to_numpy(), top_part(score, share)
+    found, n_columns = [], 0
+    for feature in covariates.features:
+        values = feature.numbers(slice(None))
+        known = ~np.isnan(values)
+        columns = [values[known]]
+        if feature.levels:
+            columns = [(values[known] == k).astype(np.float64) for k in range(len(feature.levels))]
+        n_columns += len(columns)
+        for k, column in enumerate(columns):
+            driver = _driver(feature, k, column, rank[known], on_top[known])
+            found += [] if driver is None else [driver]
+    found.sort(key=lambda one: -abs(one.correlation or 0.0))
+    return Drivers(
+        share=share,
+        drivers=tuple(found[:MOST_DRIVERS]),
+        n_columns=n_columns,
+        skipped=tuple(short(text) for text in covariates.skipped[:MOST_DRIVERS]),
+        linear=linear,
+    )
+
+
+def _driver(
+    feature: Feature, k: int, values: Floats, rank: Floats, on_top: Floats
+) -> Driver | None:
+    """A column of the rows where it is known; None if fewer than 20 people differ from the rest.
+
+    ``rank``: of the score.
+    """
+    common = np.median(values)  # a value that most people have is the median
+    n_apart = np.count_nonzero(values != common)
+    if min(n_apart, len(values) - n_apart if feature.levels else n_apart) < LEAST_ROWS:
+        return None
+    means = [_mean(values, part, feature) for part in (on_top, 1 - on_top)]
+    ranks = values if feature.levels else pd.Series(values).rank().to_numpy()
+    deviation = float(values.std())
+    start = feature.start or 0.0
+    top, rest = (None if mean is None else mean + start for mean in means)
+    return Driver(
+        name=short(feature.name),
+        category=short(feature.levels[k]) if feature.levels else None,
+        correlation=_correlation(ranks, rank),
+        top=top,
+        rest=rest,
+        difference=None
+        if top is None or rest is None or not deviation
+        else (top - rest) / deviation,
+        is_date=feature.start is not None,
+    )
+
+
+def _mean(values: Floats, part: Floats, feature: Feature) -> float | None:
+    """The mean of some people; None if it is about fewer than 20 of them."""
+    about = part @ values if feature.levels else part.sum()
+    if about < LEAST_ROWS - 1e-6:
+        return None
+    return float(np.average(values, weights=part))
+
+
+def _correlation(first: Floats, second: Floats) -> float | None:
+    first, second = first - first.mean(), second - second.mean()
+    scale = float(np.sqrt((first @ first) * (second @ second)))
+    return float(first @ second) / scale if scale > 0 else None
+
+
+def linear_terms(coef: Floats, names: Sequence[str], deviation: Floats) -> tuple[Term, ...]:
+    """The terms of a linear score, with coefficient times standard deviation, largest first.
+
+    ``names`` and ``deviation`` (p,) are those of the encoded columns that ``coef`` (p,) multiplies.
+
+    >>> linear_terms(np.array([2.0, 0.5]), ["a", "b"], np.array([0.5, 4.0]))[0]
+    Term(name='b', coefficient=0.5, weight=2.0)
+    """
+    weight = coef * deviation
+    # Two categories of one column have equal weights: rounding must not decide their order.
+    size = np.array([float(f"{abs(w):.9g}") for w in weight.tolist()])
+    order = np.argsort(-size, kind="stable")[:MOST_DRIVERS]
+    return tuple(
+        Term(name=short(names[j]), coefficient=float(coef[j]), weight=float(weight[j]))
+        for j in order
+    )
