@@ -19,7 +19,7 @@ from auucmax._messages import without_passwords
 
 #: What the address of a database begins with that ibis reads; and of any database.
 WAREHOUSES = tuple(
-    f"{name}://" for name in ("bigquery", "databricks", "mysql", "snowflake", "sqlite", "trino")
+    f"{name}://" for name in ("bigquery", "databricks", "snowflake", "sqlite", "trino")
 )
 DATABASES = ("postgresql://", "postgres://", *WAREHOUSES)
 DUCKDB = "duckdb://"  #: before the path of a file

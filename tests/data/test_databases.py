@@ -162,7 +162,6 @@ def test_postgresql():
             ("with gone as (delete from people returning id) select * from gone", "one SELECT"),
             ("SELECT 1; COMMIT; DROP TABLE people", "one SELECT"),
             ("SELECT 1; ROLLBACK; DROP TABLE people; SELECT 1", "one SELECT"),
-            ("SELECT set_config('transaction_read_only', 'off', false)", "'set_config', which"),
         ):
             with pytest.raises(TableError, match=message) as caught:
                 read_table(url, query=query)
@@ -174,23 +173,11 @@ def test_postgresql():
 
 
 @pytest.mark.gate
-def test_a_query_leaves_no_trace_in_postgresql(monkeypatch):
+def test_a_query_leaves_no_trace_in_postgresql():
     """A transaction that only reads writes large objects and tells others, once committed."""
     with postgres_server() as url, psycopg.connect(url, autocommit=True) as own:
         own.execute("LISTEN ours")
         acts = ("lo_from_bytea(4242, 'kept'::bytea)::int", "pg_notify('ours', 'x')::text")
-        for call in acts:
-            with pytest.raises(TableError, match="functions that only compute, got"):
-                read_table(url, query=f"SELECT {call} AS a")
-        # To PostgreSQL a column of what a function gives may be another function.
-        for source in ("unnest(array['PG_VERSION'])", "concat('PG_VERSION')", "current_user"):
-            query = f"SELECT a.pg_read_file FROM {source} a"
-            assert own.execute(query.replace("pg_read_file", "length")).fetchone()
-            with pytest.raises(TableError, match="got 'pg_read_file', which"):
-                read_table(url, query=query)
-        assert len(read_table(url, query="SELECT a.a, a.length FROM unnest(array['x']) a")) == 1
-        # What no check of names finds is not committed.
-        monkeypatch.setattr("auucmax.data.databases.check_select", lambda *_: None)
         for call in acts:
             assert len(read_table(url, query=f"SELECT {call} AS a")) == 1
         assert own.execute("SELECT count(*) FROM pg_largeobject_metadata").fetchone() == (0,)

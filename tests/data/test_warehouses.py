@@ -4,7 +4,6 @@ import json
 import sqlite3
 import sys
 import traceback
-from contextlib import ExitStack, closing
 from urllib.parse import quote, quote_plus
 
 import duckdb
@@ -14,7 +13,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from tests.cli.commands import run
-from tests.mariadb_server import connected, mariadb_server
 from tests.model.trial_table import NAMES, trial_table
 from tests.postgres_server import postgres_server
 
@@ -23,9 +21,7 @@ from auucmax._files import WAREHOUSES
 from auucmax.data import memory, read_table
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
-from auucmax.data.warehouses import _connection
-from auucmax.metrics import BinnedLevels, auuc_score, column_levels
-from auucmax.model import fit_trial_model, load_model
+from auucmax.model import fit_trial_model
 
 # ibis calls DuckDB by a name that it is going to drop.
 ARMS = "--treated mail --control none"
@@ -179,7 +175,7 @@ def test_nothing_but_one_select_is_run(sqlite_file, query):
         read_table(f"sqlite://{sqlite_file}", query=query)
     assert sqlite_file.read_bytes() == before
     if query.startswith(("SELECT", "WITH")):
-        for dialect in ("bigquery", "snowflake", "databricks", "trino", "mysql"):
+        for dialect in ("bigquery", "snowflake", "databricks", "trino"):
             with pytest.raises(TableError, match="query should be one SELECT"):
                 check_select(query, dialect)
 
@@ -193,13 +189,13 @@ def test_two_slashes_begin_in_this_folder_and_three_at_the_root(sqlite_file, mon
             read_table(f"{scheme}:///shop.db", query="people")
 
 
-@pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks", "trino", "mysql"])
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks", "trino"])
 def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
     """No server is at hand: what ibis writes for a table, and what it is given."""
     table = ibis.table({"id": "int64", "age": "float64"}, name="people")
     sent = str(ibis.to_sql(table.select("age"), dialect=dialect))
     check_select(sent, dialect)
-    quote = "`" if dialect in ("bigquery", "databricks", "mysql") else '"'
+    quote = "`" if dialect in ("bigquery", "databricks") else '"'
     assert f"{quote}age{quote}" in sent
     assert f"{quote}people{quote}" in sent
 
@@ -224,7 +220,7 @@ def test_failures_are_one_line(sqlite_file, arguments, message):
     assert not sqlite_file.with_name("none.db").exists()
 
 
-@pytest.mark.parametrize("scheme", ["snowflake", "trino", "mysql", "bigquery", "databricks"])
+@pytest.mark.parametrize("scheme", ["snowflake", "trino", "bigquery", "databricks"])
 def test_a_library_that_is_missing_is_named(scheme, monkeypatch):
     def missing(address):
         raise ImportError("no driver")
@@ -286,9 +282,9 @@ WRITTEN = {
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize(
     "address",
-    ["mysql://me:{}@host/db", "trino://{}@host/db", "databricks://host/db?http={}&x=1",
+    ["trino://me:{}@host/db", "trino://{}@host/db", "databricks://host/db?http={}&x=1",
      "databricks://host/db?x=1;http={}", "trino://{}:@host/db", "snowflake://host/db#{}",
-     "mysql://host/{};password=x", "mysql://me:{}", "mysql://host/db;pin={}"],
+     "trino://host/{};password=x", "trino://me:{}", "trino://host/db;pin={}"],
 )  # fmt: skip
 def test_no_part_of_an_address_is_said_in_any_form(address, form, monkeypatch):
     for secret in ("S3cr-Tok", "s3cr't", "s3cr'\"\\tok", "s3cr/+ tök", "s3cr\n%2ft"):
@@ -302,10 +298,10 @@ def test_no_part_of_an_address_is_said_in_any_form(address, form, monkeypatch):
 @pytest.mark.parametrize(
     ("address", "name"),
     [
-        ("mysql://h/s3cr3t;password=s3cr3t", "mysql://h"),
-        ("mysql://h;password=s3cr3t/db", "the database of mysql"),
+        ("trino://h/s3cr3t;password=s3cr3t", "trino://h"),
+        ("trino://h;password=s3cr3t/db", "the database of trino"),
         ("databricks://?access_token=s3cr3t", "the database of databricks"),
-        ("mysql://me:s3cr3t@[::1]:3306/db", "mysql://::1"),
+        ("trino://me:s3cr3t@[::1]:3306/db", "trino://::1"),
     ],
 )
 def test_of_an_address_scheme_and_host_are_shown(address, name, monkeypatch):
@@ -315,7 +311,7 @@ def test_of_an_address_scheme_and_host_are_shown(address, name, monkeypatch):
 
 
 def test_a_short_user_leaves_words_whole(monkeypatch):
-    shown = said("mysql://me:pass-word@h/db", "time is up for 'me'@'h' in some_time", monkeypatch)
+    shown = said("trino://me:pass-word@h/db", "time is up for 'me'@'h' in some_time", monkeypatch)
     assert "time is up for '***'@'h' in some_time" in shown
 
 
@@ -363,147 +359,3 @@ def test_postgres_by_ibis():
         server = ibis.connect(url)
         check(read_table(server.table("people")))
         server.disconnect()
-
-
-@pytest.fixture(scope="module")
-def mysql():
-    """The address of a MariaDB server that knows no zones by name, and a connection to it."""
-    with mariadb_server() as url, closing(connected(url)) as connection:
-        yield url, connection
-
-
-def do(connection, statement, rows=None):
-    with connection.cursor() as cursor:
-        if rows is not None:
-            cursor.executemany(statement, rows)
-        else:
-            cursor.execute(statement)
-        return cursor.fetchall()
-
-
-@pytest.fixture(scope="module")
-def people(mysql):
-    do(
-        mysql[1],
-        "CREATE TABLE people (id bigint, age double, town varchar(9) COLLATE utf8mb4_bin, "
-        "joined datetime(6), vip boolean)",
-    )
-    rows = FRAME.astype(object).where(FRAME.notna(), None).to_numpy().tolist()
-    do(mysql[1], "INSERT INTO people VALUES (%s, %s, %s, %s, %s)", rows)
-    return mysql
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("query", ["people", "trials.people", "SELECT * FROM people;"])
-def test_mysql(people, query):
-    check(read_table(people[0], query=query))
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("query", ["odd", "SELECT * FROM odd"])
-def test_types_of_mysql(mysql, query):
-    url, connection = mysql
-    do(connection, "SET time_zone = '+02:00'")
-    types = {
-        "n": "bigint", "y": "year", "b": "bit(1)", "wide": "bit(20)", "d": "decimal(20, 2)",
-        "ts": "timestamp NULL", "day": "date", "kind": "enum('é', 'b')", "several": "set('x', 'y')",
-        "t": "time", "u": "int unsigned", "j": "json", "raw": "varbinary(9)",
-    }  # fmt: skip
-    values = [
-        2**53 + 1, 2024, 1, 70_000, "1.50", "2024-01-31 12:00:00", "2024-01-31", "é", "x,y",
-        "01:02:03", 4_000_000_000, '{"a": 1}', b"\xff",
-    ]  # fmt: skip
-    columns = ", ".join(f"{name} {own}" for name, own in types.items())
-    do(connection, f"CREATE OR REPLACE TABLE odd ({columns})")
-    marks = ", ".join(["%s"] * len(types))
-    do(connection, f"INSERT INTO odd VALUES ({marks})", [values, [None] * len(types)])
-    first, missing = read_table(url, query=query).astype(object).to_numpy()
-    assert pd.isna(missing).all()
-    found = dict(zip(types, first, strict=True))
-    assert found.pop("ts").tz_localize(None) == pd.Timestamp("2024-01-31 10:00")
-    assert found.pop("day") == pd.Timestamp("2024-01-31")
-    assert bytes(found.pop("raw")) == b"\xff"
-    assert found == {
-        "n": 2**53 + 1, "y": 2024, "b": 1, "wide": 70_000, "d": 1.5, "kind": "é",
-        "several": "x,y", "t": "1:02:03", "u": 4_000_000_000, "j": '{"a": 1}',
-    }  # fmt: skip
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize(
-    "query",
-    ["DELETE FROM people", "SELECT * FROM people INTO OUTFILE '/tmp/x'", "SELECT SLEEP(9)",
-     "SELECT LOAD_FILE('/etc/passwd')", "SELECT GET_LOCK('a', 1)", "SELECT 1; DROP TABLE people",
-     "SELECT * FROM people FOR UPDATE", "SELECT NEXT VALUE FOR counter"],
-)  # fmt: skip
-def test_mysql_runs_selects_alone(people, query):
-    with pytest.raises(TableError, match="query should be "):
-        read_table(people[0], query=query)
-    assert do(people[1], "SELECT COUNT(*) FROM people") == ((len(FRAME),),)
-
-
-@pytest.mark.gate
-def test_what_a_comment_of_mysql_runs_is_not_sent(people):
-    found = read_table(people[0], query="SELECT id /*! , SLEEP(9) AS s */ FROM people")
-    assert list(found) == ["id"]
-
-
-@pytest.mark.gate
-def test_a_session_of_mysql_only_reads(people):
-    with ExitStack() as stack:
-        connection = _connection("mysql", people[0], "mysql", stack)
-        stack.callback(connection.disconnect)
-        for statement in ("DELETE FROM people", "INSERT INTO people (id) VALUES (5)"):
-            with pytest.raises(Exception, match="READ ONLY transaction"):
-                connection.raw_sql(statement)
-
-
-@pytest.mark.gate
-def test_no_message_of_mysql_has_a_password(people):
-    address = people[0].replace("tester:pass-word", "somebody:s3cr-tok")
-    with pytest.raises(TableError, match=r"mysql://127.0.0.1 should be .* denied for user") as said:
-        read_table(address, query="people")
-    shown = "".join(traceback.format_exception(said.value))
-    for secret in ("s3cr-tok", "somebody"):
-        assert secret not in shown
-    with pytest.raises(TableError, match="Unknown column 'nope'") as said:
-        read_table(people[0], query="SELECT nope FROM people")
-    assert "pass-word" not in "".join(traceback.format_exception(said.value))
-
-
-@pytest.mark.gate
-@pytest.mark.filterwarnings("ignore:Unable to set session timezone:UserWarning")
-def test_a_score_is_judged_by_mysql(mysql):
-    rng = np.random.default_rng(0)
-    score, mail = rng.random(3_000), rng.integers(2, size=3_000)
-    visit = (rng.random(3_000) < 0.1 + 0.2 * mail * score).astype(int)
-    do(mysql[1], "CREATE TABLE scored (score double, mail boolean, visit smallint)")
-    rows = list(zip(score.tolist(), mail.tolist(), visit.tolist(), strict=True))
-    do(mysql[1], "INSERT INTO scored VALUES (%s, %s, %s)", rows)
-    server = ibis.connect(mysql[0])
-    names = {"score": "score", "treatment": "mail", "outcome": "visit"}
-    levels = column_levels(server.table("scored"), **names)
-    server.disconnect()
-    edges = levels.edges
-    np.testing.assert_allclose(levels.sums, BinnedLevels.of(visit, score, mail, edges).sums)
-    assert levels.auuc() == pytest.approx(auuc_score(visit, score, treatment=mail), abs=1e-4)
-
-
-@pytest.mark.gate
-def test_a_command_fits_a_table_of_mysql(mysql, tmp_path):
-    url, connection = mysql
-    frame = trial_table(1_500)
-    kinds = {"f": "double", "i": "bigint", "b": "boolean", "M": "datetime(6)"}
-    own = {name: kinds.get(frame[name].dtype.kind, "text") for name in frame}
-    columns = ", ".join(f"`{name}` {kind}" for name, kind in own.items())
-    do(connection, f"CREATE TABLE trial ({columns})")
-    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-    do(connection, f"INSERT INTO trial VALUES ({', '.join(['%s'] * len(own))})", rows)
-    options = f"-t arm -y visit --id person --model tm {ARMS} -o {tmp_path}/of_server.auucmax"
-    shown = run(f"fit {url} --query trial {options}")
-    assert shown.exit_code == 0, shown.output
-    assert "pass-word" not in shown.output
-    model = load_model(tmp_path / "of_server.auucmax")
-    assert "pass-word" not in repr(model.evidence)
-    same = fit_trial_model(frame.sort_values("person"), **NAMES, id="person", model="tm")
-    np.testing.assert_allclose(model.predict(frame), same.predict(frame), rtol=0, atol=1e-6)

@@ -108,9 +108,6 @@ def _connection(scheme: str, address: str, name: str, stack: ExitStack) -> Any:
             f"{name} should be read by a library for {scheme}, got none. "
             f'Run: pip install "ibis-framework[{scheme}]"'
         ) from error
-    if scheme == "mysql":
-        connection.raw_sql("SET SESSION TRANSACTION READ ONLY")
-        connection.raw_sql("SET SESSION time_zone = '+00:00'")
     return connection
 
 
@@ -156,63 +153,7 @@ def _batches(table: Any) -> Any:
     backend = sys.modules["ibis"].get_backend(table)
     if backend.name == "duckdb":  # whose second version no longer has the name that ibis calls
         return backend.con.sql(str(backend.compile(table))).to_arrow_reader(_BATCH_ROWS)
-    if backend.name == "mysql":
-        return _mysql_batches(backend, table)
     return table.to_pyarrow_batches(chunk_size=_BATCH_ROWS)
-
-
-def _mysql_batches(backend: Any, table: Any) -> Any:
-    """A reader of what the driver gives, batch by batch.
-
-    ibis would hold all rows, take whole numbers for floats where one is missing, YEAR for a number
-    below 256, and in a query texts of a binary collation for bytes.
-    """
-    import pyarrow as pa
-    from MySQLdb.constants import FIELD_TYPE
-    from MySQLdb.cursors import SSCursor
-
-    backend._run_pre_execute_hooks(table)
-    cursor = backend.con.cursor(SSCursor)  # whose rows stay at the server until they are asked for
-    cursor.execute(str(backend.compile(table)))
-    first = cursor.fetchmany(_BATCH_ROWS)
-    codes = [description[1] for description in cursor.description]
-    types = [
-        pa.int64()
-        if code in (FIELD_TYPE.BIT, FIELD_TYPE.YEAR)
-        else _plain(field.type, [row[k] for row in first])
-        for k, (code, field) in enumerate(zip(codes, table.schema().to_pyarrow(), strict=True))
-    ]
-    schema = pa.schema(list(zip(table.columns, types, strict=True)))
-
-    def column(values: Sequence[Any], own: Any, code: int) -> Any:
-        if code == FIELD_TYPE.BIT:
-            values = [None if v is None else int.from_bytes(v, "big") for v in values]
-        elif pa.types.is_string(own):
-            values = [None if v is None else str(v) for v in values]
-        return pa.array(values, own)
-
-    def batches() -> Iterator[Any]:
-        rows = first
-        with cursor:
-            while rows:
-                columns = map(column, zip(*rows, strict=True), types, codes)
-                yield pa.record_batch(list(columns), schema=schema)
-                rows = cursor.fetchmany(_BATCH_ROWS)
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _plain(own: Any, values: Sequence[Any]) -> Any:
-    """The Arrow type of numbers, dates or bytes; of all else (TIME, SET, JSON) that of texts."""
-    from pyarrow import string, types
-
-    if types.is_binary(own) and not any(isinstance(v, str) for v in values):
-        return own
-    tests = (
-        types.is_integer, types.is_floating, types.is_decimal, types.is_timestamp, types.is_date,
-        types.is_boolean,
-    )  # fmt: skip
-    return own if any(test(own) for test in tests) else string()
 
 
 @contextmanager
