@@ -16,12 +16,12 @@ from tests.cli.commands import run
 from tests.model.trial_table import NAMES, trial_table
 from tests.postgres_server import postgres_server
 
+from auucmax import fit
 from auucmax._errors import InputError
 from auucmax._files import WAREHOUSES
-from auucmax.data import memory, read_table
+from auucmax.data import memory, read_table, read_trial
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
-from auucmax.model import fit_trial_model
 
 # ibis calls DuckDB by a name that it is going to drop.
 ARMS = "--treated mail --control none"
@@ -327,10 +327,9 @@ def test_an_address_that_cannot_be_parsed_is_not_shown(address):
 def test_a_model_of_a_table_of_ibis_is_that_of_its_rows():
     frame = trial_table(1_500)
     table = ibis.polars.connect({"trial": pl.from_pandas(frame)}).table("trial")
-    options = {**NAMES, "id": "person", "model": "tm"}
-    model, same = (fit_trial_model(rows, **options) for rows in (table, frame))
+    model, same = (fit(read_trial(rows, **NAMES, id="person"), "tm") for rows in (table, frame))
     np.testing.assert_array_equal(model.predict(frame), same.predict(frame))
-    assert model.judge(table)["auuc"] == model.evidence["auuc"]
+    assert model.evaluate(table) == model.evidence
 
 
 def test_a_command_reads_an_address(tmp_path):
