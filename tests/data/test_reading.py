@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.parquet
 import pytest
 from tests.cli.commands import run
 
@@ -149,6 +150,18 @@ def test_long_numbers_keep_their_digits_in_files_of_texts(tmp_path):
     assert frame["c"].tolist()[0] == str(2**63 + 1)
     assert frame["d"].tolist() == ["03/04/2020", "05/04/2020"]
     assert frame["e"].tolist() == [1.5, 2]
+
+
+@pytest.mark.parametrize("kind", ["feather", "parquet"])
+def test_decimals_of_many_digits_keep_them(kind, tmp_path):
+    whole = pa.array([Decimal(10**30 + 1), Decimal(3), None], pa.decimal128(31, 0))
+    path = tmp_path / f"rows.{kind}"
+    table = pa.table({"whole": whole, "x": [1, 2, 3]})
+    write = pa.feather.write_feather if kind == "feather" else pa.parquet.write_table
+    write(table, path)
+    found = read_table(path)["whole"]
+    assert found.dropna().tolist() == [str(10**30 + 1), "3"]
+    assert found.isna().tolist() == [False, False, True]
 
 
 def test_long_numbers_keep_their_digits_in_arrow_files(tmp_path):

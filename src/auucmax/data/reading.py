@@ -587,7 +587,8 @@ def _exact_numbers(values: pd.Series) -> pd.Series:
     floats, known = values.astype("float64"), values[values.notna()]
     if not (floats.abs() >= _EXACT_FLOATS).any() or (floats.abs() == float("inf")).any():
         return floats
-    if (known % 1 != 0).any():
+    # Not value % 1: a decimal of more digits than the context of decimal has none.
+    if any(value != int(value) for value in known):
         return floats
     whole = known.map(int).astype(object)
     if whole.min() < -(2**63) or whole.max() >= 2**63:
