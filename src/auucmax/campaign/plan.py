@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ from auucmax.data.outcomes import BINARY, outcome_kind
 from auucmax.metrics.inference import FEW_OF_ARM
 from auucmax.metrics.ranking import rank_rows
 from auucmax.model import UpliftModel
-from auucmax.results import Kind, Result
+from auucmax.results import Kind, Outcome, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,8 +61,20 @@ GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a perfect score, in sds of the
 _SPREAD = 1 / (2 * np.pi * np.sqrt(3))  # E[z^2 c^2] - 1/12, z the normal quantile of a rank
 _MOST_ROWS = 1e11
 _LARGEST = 1e50  # of what is assumed: squares can be computed with
-EFFECT, GAIN = "effect", "gain"
-INTERVAL, CERTIFICATE = "interval", "certificate"
+
+
+class What(StrEnum):
+    """What a trial may show: the average effect, or the gain of a ranking over random targeting."""
+
+    EFFECT = "effect"
+    GAIN = "gain"
+
+
+class By(StrEnum):
+    """By which it is shown."""
+
+    INTERVAL = "interval"
+    CERTIFICATE = "certificate"
 
 
 class Assumed(Result):
@@ -146,7 +159,7 @@ class Statement:
     ``part``: the rows of one arm and the control among those of the trial.
     """
 
-    what: str
+    what: What
     value: float
     variance: float
     assumed: Assumed
@@ -159,14 +172,14 @@ class Statement:
     def ways(self) -> tuple[str, ...]:
         """By which it can be shown: its interval and, for a gain, its certificate."""
         bounded = self.assumed.outcome_sd is None or self.assumed.outcome_range is not None
-        certified = self.what == GAIN and bounded and not self.assumed.cross_fitted
-        return (INTERVAL, CERTIFICATE) if certified else (INTERVAL,)
+        certified = self.what == What.GAIN and bounded and not self.assumed.cross_fitted
+        return (By.INTERVAL, By.CERTIFICATE) if certified else (By.INTERVAL,)
 
-    def power(self, n_rows: float, by: str = INTERVAL) -> float:
+    def power(self, n_rows: float, by: str = By.INTERVAL) -> float:
         """The probability that the interval, or the certificate, of so many rows is above 0."""
         n_rows = self.part * n_rows
         error = float(np.sqrt(self.variance / n_rows))
-        if by == CERTIFICATE:
+        if by == By.CERTIFICATE:
             quantile = certificate_quantile(self.assumed, n_rows, error, self.delta)
             return float(ndtr(abs(self.value) / error - quantile))
         found = ndtr(abs(self.value) / error - ndtri(0.5 + self.level / 2))
@@ -177,14 +190,14 @@ class Statement:
             found *= np.prod(pdtrc(FEW_OF_ARM - 1, counts / self.assumed.cluster_size))
         return float(found)
 
-    def rows(self, power: float, by: str = INTERVAL) -> int | None:
+    def rows(self, power: float, by: str = By.INTERVAL) -> int | None:
         """The number of rows with this power; None if no realistic number has it."""
 
         def lacking(log_rows: float) -> float:
             return self.power(float(np.exp(log_rows)), by) - power
 
         low, high = np.log(4.0), np.log(_MOST_ROWS)
-        if self.value == 0 or (self.what == GAIN and self.value < 0) or lacking(high) < 0:
+        if self.value == 0 or (self.what == What.GAIN and self.value < 0) or lacking(high) < 0:
             return None
         if lacking(low) >= 0:
             return 4
@@ -235,8 +248,8 @@ def statements_of(
     rest = assumed.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * assumed.gain**2
     gain = (2 if assumed.cross_fitted else 1) * assumed.design_effect * (ranks - rest)
     return (
-        Statement(EFFECT, assumed.effect, effect, assumed, level, delta, part, arm),
-        Statement(GAIN, assumed.gain, gain, assumed, level, delta, part, arm),
+        Statement(What.EFFECT, assumed.effect, effect, assumed, level, delta, part, arm),
+        Statement(What.GAIN, assumed.gain, gain, assumed, level, delta, part, arm),
     )
 
 
@@ -247,8 +260,8 @@ class PlanLine(Result):
     the interval at the size that was asked for, or else at ``rows``.
     """
 
-    what: str
-    by: str
+    what: What
+    by: By
     arm: str | None
     value: float
     rows: int | None
@@ -259,8 +272,17 @@ class PlanLine(Result):
 class TrialPlan(Result):
     """How many rows a trial needs, for each arm against the control.
 
-    ``n_rows``: the size that was asked for. ``gain_interval``: that of a gain taken from a model.
-    ``best_share``: the treated share with which the gain is known best.
+    Attributes
+    ----------
+    assumed : what is assumed of each arm; one for all of them without a model.
+    lines : what is needed for each statement.
+    power, level, delta : wanted power; level of intervals, probability that a certificate fails.
+    n_arms, arms : arms beside the control, and their labels if a model of several knows them.
+    treated_share : of the rows, in all arms together. best_share : the one with which the gain is
+        known best.
+    n_rows : the size that was asked for.
+    gain_intervals : of the gains, if they are those of a model.
+    outcome : that of the model.
     """
 
     assumed: tuple[Assumed, ...]
@@ -274,8 +296,9 @@ class TrialPlan(Result):
     n_rows: int | None = None
     arms: tuple[str, ...] = ()
     gain_intervals: tuple[tuple[float, float] | None, ...] = ()
+    outcome: Outcome | None = None
 
-    def rows(self, what: str = GAIN, by: str = INTERVAL) -> int | None:
+    def rows(self, what: str = What.GAIN, by: str = By.INTERVAL) -> int | None:
         """The rows that show the effect, or the gain, of every arm."""
         found = [line.rows for line in self.lines if (line.what, line.by) == (what, by)]
         return None if None in found else max((n for n in found if n), default=None)
@@ -299,11 +322,11 @@ class TrialPlan(Result):
         rows = np.geomspace(max(20, min(sizes) / 12), min(_MOST_ROWS, 6 * max(sizes)), 200)
         for k, statement in enumerate(self.statements()):
             of_arm = "" if statement.arm is None else f"{statement.arm}: "
-            name = "average effect" if statement.what == EFFECT else "gain of the ranking"
+            name = "average effect" if statement.what == What.EFFECT else "gain of the ranking"
             for by in statement.ways:
                 axes.plot(
                     rows, [statement.power(n, by) for n in rows], color=f"C{k}",
-                    linestyle="-" if by == INTERVAL else "--", label=f"{of_arm}{name}, {by}",
+                    linestyle="-" if by == By.INTERVAL else "--", label=f"{of_arm}{name}, {by}",
                 )  # fmt: skip
         axes.axhline(self.power, color="0.6", linewidth=0.8)
         if self.n_rows is not None:
@@ -457,7 +480,7 @@ def _lines(statements: Sequence[Statement], power: float, n_rows: int | None) ->
                     value=one.value,
                     rows=needed,
                     power=None if size is None else one.power(size, by),
-                    width=one.width(size) if size is not None and by == INTERVAL else None,
+                    width=one.width(size) if size is not None and by == By.INTERVAL else None,
                 )
             )
     return found
@@ -507,7 +530,9 @@ def _of_model(
     """What the trial of a model says about an arm, and the interval of its gain."""
     evidence, own = model.evidence, model.evidence.arms[k]
     if evidence.failed_check:
-        raise InputError("model", "of a trial that passed its check", "a failed one", "Fit another.")
+        raise InputError(
+            "model", "of a trial that passed its check", "a failed one", "Fit another."
+        )
     gain, outcome = own.gain, evidence.roles.outcome
     if gain.value <= 0 and not gain_known:
         raise InputError(

@@ -44,7 +44,7 @@ from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.model.judge import counted_range
 from auucmax.model.pipeline import arm_costs
-from auucmax.results import Estimate, Missing, Result, Roles
+from auucmax.results import Estimate, Missing, Result, Roles, State, Why
 from auucmax.targeting.rule import at
 
 Codes = NDArray[np.intp]
@@ -65,15 +65,41 @@ class ForecastVerdict(StrEnum):
     TOO_NOISY = "too noisy"  #: none of these
 
 
-class Comparison(Result):
-    """A gain of the campaign in outcomes of all its people; None, and why, if it is not known.
+class Against(StrEnum):
+    """What a campaign is compared with."""
 
-    The certified ends each hold with probability 1 - delta, for every number of rows.
+    AS_RUN = "as run"  #: the campaign with its exploration, against treating nobody
+    NOBODY = "nobody"  #: had everybody got the chosen arm, against treating nobody
+    RANDOM = "random"  #: against the same arms for random people
+    EVERYONE = "everyone"  #: against one arm for everyone
+
+
+class Cell(Result):
+    """People with the same chosen arm and the same probability of any treatment, if it is known."""
+
+    chosen: str
+    propensity: float | None
+
+
+class Lacking(Result):
+    """Nobody of a cell got an arm that a comparison needs."""
+
+    cell: Cell
+    arm: str
+
+
+class Comparison(Result):
+    """A gain of the campaign in outcomes of all its people, as a benefit.
+
+    ``gain`` is None if it is not known, and ``lacking`` says why. The certified ends each hold with
+    probability 1 - delta, for every number of rows. ``profit`` needs cost and value. ``arm``: the
+    arm that everyone would get.
     """
 
-    against: str
-    gain: Estimate | None
-    unknown: str | None = None
+    against: Against
+    arm: str | None = None
+    gain: Estimate | None = None
+    lacking: Lacking | None = None
     certified_lower: float | None = None
     certified_upper: float | None = None
     profit: Estimate | None = None
@@ -95,25 +121,47 @@ class Forecast(Result):
     by_trial: bool
 
 
+class CellCheck(StrEnum):
+    """What a test within a cell compares between the arms."""
+
+    PROPENSITY = "propensity"
+    MISSING_OUTCOMES = "missing outcomes"
+    BALANCE = "balance"
+
+
 class CellTest(Result):
     """A test of the randomisation within a cell; the p-value is corrected for all of them."""
 
-    what: str
-    cell: str
+    what: CellCheck
+    cell: Cell
     p_value: float
 
 
 class Verification(Result):
     """What :func:`verify` found.
 
-    ``comparisons``: "as run" and, had everybody got the chosen arm, against "nobody", "random"
-    targeting and "everyone: ARM" for each arm. ``chosen`` and ``given``: people per arm, the control
-    first. ``ranking``: the gain over random targeting per chosen person: above 0 if the scores
-    still rank.
+    Attributes
+    ----------
+    roles : how the table was read; ``roles.arms[0]`` is the control.
+    state : whether the campaign as it was run gained: HARM, GUARANTEED, SIGNIFICANT, UNCLEAR, or
+        UNKNOWN if its gain is not known.
+    n_people : people with an outcome. n_without_outcome, n_not_in_list, n_absent : people left out,
+        rows of people who are not in the list, and people of the list who are in no row.
+    chosen, given : people for each arm, the control first.
+    n_chosen_treated : chosen people who were treated.
+    level, delta : of the intervals, and of each certified end.
+    comparisons : one for each of :class:`Against`, and for each arm with EVERYONE.
+    forecast : the forecast against the gain; None if there is no forecast.
+    ranking : the gain over random targeting per chosen person: above 0 if the scores still rank.
+    tests : of the randomisation within cells.
+    has_propensity : whether propensities are known; otherwise everyone with one chosen arm is
+        assumed to have had the same.
+    largest_group : the size of groups that the certified ends hold for.
+    certificate_missing : why there are no certified ends.
     """
 
     roles: Roles
-    arms: tuple[str, ...]
+    state: State
     n_people: int
     chosen: tuple[int, ...]
     given: tuple[int, ...]
@@ -129,11 +177,14 @@ class Verification(Result):
     n_without_outcome: int = 0
     has_propensity: bool = False
     largest_group: int | None = None
-    certificate_missing: str | None = None
+    certificate_missing: Missing | None = None
 
-    def against(self, name: str) -> Comparison:
-        """The comparison of this name."""
-        return next(one for one in self.comparisons if one.against == name)
+    def against(self, name: str, arm: str | None = None) -> Comparison:
+        """The comparison of this name, with EVERYONE also of this arm.
+
+        >>> found.against("everyone", "mail").gain  # doctest: +SKIP
+        """
+        return next(c for c in self.comparisons if (c.against, c.arm) == (name, arm))
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +452,9 @@ def _forecast(
     score, uplift = _known_uplifts(campaign, model)
     harmed = False
     for all_treated in (True, False):
-        cells = np.ones(len(campaign.cell_chosen), bool) if all_treated else campaign.cell_chosen > 0
+        cells = (
+            np.ones(len(campaign.cell_chosen), bool) if all_treated else campaign.cell_chosen > 0
+        )
         own = given * cells[:, None]
         if campaign.why_unknown(own) is not None or not own.any():
             continue
