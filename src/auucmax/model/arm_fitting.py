@@ -54,7 +54,7 @@ from auucmax.model.fitting import (
 from auucmax.model.judging import ranks_within
 from auucmax.model.model import TrialModel
 from auucmax.model.people import describe_arms
-from auucmax.model.segments import arm_segments_of
+from auucmax.model.segments_old import arm_segments_of
 from auucmax.targeting.policy import check_money
 
 PEOPLE_PART = 0.3  #: of the largest budget, at which it is told who gets which arm

@@ -18,7 +18,7 @@ from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.model.arms import ArmsModel
 from auucmax.model.evidence import Evidence, provided
 from auucmax.model.model import TrialModel
-from auucmax.model.reasons import others_of, reasons_of
+from auucmax.model.reasons_old import others_of, reasons_of
 from auucmax.model.rows import id_texts
 from auucmax.targeting import Plan, PlanRow, ScoreShift, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -252,6 +252,8 @@ def target(
         given = np.flatnonzero(choice.arm >= 0)
         spent_money = float(prices[given, choice.arm[given]].sum())
         plan = Plan(**(vars(plan) | {"spend": spent_money}))
+    if points is not None and not like_trial:
+        points = [replace(point, guaranteed=None) for point in points]
     decision = _decision(evidence, terms, n, plan, points)
     is_own = one_arm and plan.missing is None and bool(kept.all()) and model.has_people(people)
     why = _reasons(model, rows, names, choice.arm) if reasons else None

@@ -67,7 +67,7 @@ from auucmax.model.judging import Judged, describe_drivers, evidence_of, linear_
 from auucmax.model.model import CHANCES_BEYOND, TrialModel, certified, certified_shares
 from auucmax.model.people import describe_people
 from auucmax.model.rows import quantity_columns
-from auucmax.model.segments import segments_of
+from auucmax.model.segments_old import segments_of
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
 

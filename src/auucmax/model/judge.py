@@ -112,9 +112,9 @@ def arm_evidence(
     chance = pair.propensity
     return ArmEvidence(
         arm=pair.name,
-        rows=_describe_rows(pair),
+        rows=describe_rows(pair),
         n_groups=None if pair.groups is None else int(pair.groups.max()) + 1,
-        effect=_effect(band),
+        effect=effect_of(band),
         auuc=auuc,
         gain=gain,
         qini=float(levels.qini()),
@@ -137,7 +137,7 @@ def arm_evidence(
     )
 
 
-def _describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
+def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
     """Control and arm: rows, mean of the recorded outcomes, events and groups."""
     roles, recorded = pair.trial.roles, pair.trial.y[pair.index]
     weight = np.ones(len(recorded)) if pair.people is None else pair.people
@@ -185,7 +185,7 @@ def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[n
     return np.searchsorted(total, shares * total[-1] * (1 + 1e-12), side="right")
 
 
-def _effect(band: UpliftBand) -> Estimate:
+def effect_of(band: UpliftBand) -> Estimate:
     """The average effect: the end of the curve, with the interval at this one share."""
     return Estimate(
         value=float(band.uplift[-1]),

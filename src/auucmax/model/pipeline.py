@@ -476,10 +476,7 @@ def _policy(
     price = np.array(costs)
     given = arms_above(uplift, price, rate_of(uplift, price, TOP * float(price.max())))
     # Control and first arm, then the other arms: the order in which segments are searched.
-    order = np.concatenate(
-        [np.flatnonzero(trial.arm <= 1)]
-        + [np.flatnonzero(trial.arm == k) for k in range(2, len(fitted) + 1)]
-    )
+    order = np.argsort(np.maximum(trial.arm, 1), kind="stable")
     columns = binned(trial.X.iloc[order].reset_index(drop=True))
     people = describe_arms(columns, given[order], trial.roles.arms[1:], TOP)
     segments = None
@@ -702,7 +699,7 @@ def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, messages: Sequen
         n_terms=tuple(len(one.terms_) for one in encoders),
         dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
         codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
-        quantities=_quantities(trial),
+        quantities=quantities_of(trial),
         rare_categories={
             column.name: float(column.other_share)
             for one in encoders
@@ -721,7 +718,7 @@ def _frequent(labels: Mapping[str, int]) -> dict[str, int]:
     return kept | ({"other values": rest} if rest else {})
 
 
-def _quantities(trial: Trial) -> tuple[str, ...]:
+def quantities_of(trial: Trial) -> tuple[str, ...]:
     """Features of some whole numbers that repeat, such as a zip code, used as quantities."""
     found = []
     for name in trial.X.columns:

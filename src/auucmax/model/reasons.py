@@ -1,11 +1,11 @@
-"""Why a score is what it is: the raw columns that move it most away from others' scores.
+"""Reasons for a score: the raw columns that move it most away from the scores of other people.
 
 A person is compared with a few others, spread over the ranking. One column after the other takes
-the person's own value in place of the other one's; what the score changes by is the column's part.
-Parts depend on the order of the columns, so they are the mean over an order and its reverse, and
-over the others. They add up to the score minus the mean of theirs. For a score that is a sum over
-columns, or over columns and pairs of them, they are Shapley's values, exactly: whatever comes
-before a column in one order comes after it in the other.
+the person's own value in place of the other person's; the change of the score is the contribution
+of the column. It depends on the order of the columns, so contributions are averaged over an order
+and its reverse, and over the others. They add up to the score minus the mean score of the others.
+For a score that is a sum over columns, or over columns and pairs of columns, they are the Shapley
+values: whatever comes before a column in one order comes after it in the other.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from numpy.typing import NDArray
 from auucmax._json import short
 from auucmax._validation import Floats
 from auucmax.encoding.columns import Column
-from auucmax.model.model import TrialModel
+from auucmax.model.uplift_model import Scorer
 
-MOST = 3  #: columns that are named
-OTHERS = 8  #: people whom everybody is compared with
-_BATCH = 50_000  # people whose parts are computed together
+MOST = 3  #: columns per person
+OTHERS = 8  #: people that everybody is compared with
+_BATCH = 50_000  # people per batch
 _SMALL = 0.05  # of the largest part: a smaller one is no reason
 
 
-def others_of(model: TrialModel, frame: pd.DataFrame) -> Floats:
+def others_of(scorer: Scorer, frame: pd.DataFrame) -> Floats:
     """(others, terms) encoded values of people at equal distances in the ranking of a table."""
-    encoded = np.asarray(model.encoder.transform(frame), dtype=np.float64)
-    order = np.argsort(model.formula(encoded), kind="stable")
+    encoded = np.asarray(scorer.encoder.transform(frame), dtype=np.float64)
+    order = np.argsort(scorer.formula(encoded), kind="stable")
     places = (np.arange(OTHERS) + 0.5) * len(order) / OTHERS
     return encoded[order[np.unique(places.astype(np.intp))]]
 
 
-def parts_of(model: TrialModel, encoded: Floats, others: Floats) -> tuple[list[str], Floats]:
-    """Names of the raw columns, and (people, columns) what each adds to the score."""
-    blocks = _places(model)
+def parts_of(scorer: Scorer, encoded: Floats, others: Floats) -> tuple[list[str], Floats]:
+    """Names of the raw columns, and (people, columns) their contributions to the score."""
+    blocks = _places(scorer)
     names = list(blocks)
     found = np.zeros((len(encoded), len(names)))
     for other in others:
         for order in (range(len(names)), range(len(names) - 1, -1, -1)):
             rows = np.tile(other, (len(encoded), 1))
-            before = model.formula(rows)
+            before = scorer.formula(rows)
             for k in order:
                 rows[:, blocks[names[k]]] = encoded[:, blocks[names[k]]]
-                after = model.formula(rows)
+                after = scorer.formula(rows)
                 found[:, k] += after - before
                 before = after
     return names, found / (2 * len(others))
 
 
-def reasons_of(model: TrialModel, frame: pd.DataFrame, others: Floats) -> list[str]:
+def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]:
     """The columns that move each person's score most, in words, the strongest first.
 
     ``others`` from :func:`others_of`. A (+) raises the score, a (-) lowers it.
@@ -65,45 +65,45 @@ def reasons_of(model: TrialModel, frame: pd.DataFrame, others: Floats) -> list[s
     >>> mail = trial.treatment != trial.control
     >>> table = trial.X.assign(visit=trial.y, mail=mail)
     >>> model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
-    >>> reasons_of(model, trial.X.head(2), others_of(model, trial.X))[0]
+    >>> reasons_of(scorer, trial.X.head(2), others_of(scorer, trial.X))[0]
     '...'
     """
-    words: list[str] = []
+    found: list[str] = []
     for start in range(0, len(frame), _BATCH):
         some = frame.iloc[start : start + _BATCH]
-        encoded = np.asarray(model.encoder.transform(some), dtype=np.float64)
-        names, parts = parts_of(model, encoded, others)
-        told = _values(model, some, encoded, others)
+        encoded = np.asarray(scorer.encoder.transform(some), dtype=np.float64)
+        names, parts = parts_of(scorer, encoded, others)
+        words = _values(scorer, some, encoded, others)
         order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :MOST]
         size = np.abs(np.take_along_axis(parts, order, axis=1))
         least = np.maximum(_SMALL * size[:, :1], 1e-15)
         for row, (own, is_reason) in enumerate(zip(order, size > least, strict=True)):
-            words.append(
+            found.append(
                 ", ".join(
-                    f"{told[names[k]][row]} ({'+' if parts[row, k] > 0 else '-'})"
+                    f"{words[names[k]][row]} ({'+' if parts[row, k] > 0 else '-'})"
                     for k in own[is_reason]
                 )
             )
-    return words
+    return found
 
 
-def _places(model: TrialModel) -> dict[str, NDArray[np.intp]]:
+def _places(scorer: Scorer) -> dict[str, NDArray[np.intp]]:
     """The encoded features of each raw column that has any."""
     found: dict[str, list[int]] = {}
-    for place, term in enumerate(model.encoder.terms_):
+    for place, term in enumerate(scorer.encoder.terms_):
         found.setdefault(term.column, []).append(place)
     return {name: np.array(places) for name, places in found.items()}
 
 
 def _values(
-    model: TrialModel, frame: pd.DataFrame, encoded: Floats, others: Floats
+    scorer: Scorer, frame: pd.DataFrame, encoded: Floats, others: Floats
 ) -> dict[str, list[str]]:
-    """Of each column the value of each person, in words."""
-    places, found = _places(model), dict[str, list[str]]()
-    for column in model.encoder.columns_:
+    """The value of each person in each column, in words."""
+    places, found = _places(scorer), dict[str, list[str]]()
+    for column in scorer.encoder.columns_:
         if column.name in places:
             first = places[column.name][0]
-            # A number that hardly varies, such as 0 and 1, is told as it is.
+            # The value itself of a number that hardly varies, such as 0 and 1.
             as_it_is = column.has_levels or column.kind == "boolean"
             as_it_is |= len(np.unique(others[:, first])) <= 2
             numbers = None if as_it_is else encoded[:, first]
@@ -112,7 +112,7 @@ def _values(
 
 
 def _in_words(column: Column, values: pd.Series, numbers: Floats | None) -> list[str]:
-    """``numbers`` (n,): values that are told as low or high; None: values as they are."""
+    """``numbers`` (n,) to be called low or high; None: the values themselves."""
     name, missing = short(column.name), values.isna().to_numpy()
     if numbers is None:
         words = [f"= {_text(value)}" for value in values]

@@ -1,17 +1,16 @@
-"""Segments: parts of the people, in the words of their columns, with effects of their own.
+"""Segments: parts of the people, described by conditions on columns, with their own effects.
 
-They are the leaves of a tree of depth 2 or 3 over raw columns. It is learnt on some rows, by the
-criterion of honest trees: with tau the difference of two arms' means in a leaf of n rows and v its
-variance, the sum over leaves, and over all pairs of arms (the control is one), of
+They are the leaves of a tree of depth 2 or 3 over raw columns. It is grown on some of the rows by
+the criterion of honest trees: with tau the difference of two arms' means in a leaf of n rows and v
+its variance, the sum over leaves, and over all pairs of arms (the control is one), of
 
     n (tau^2 - 2 v),
 
-which estimates how much the leaves' effects differ, less what noise adds to that. A leaf of depth 2
-is split once more, by what a half of these rows finds, if the other half tells the effects of both
-sides apart. Of several arms, the same rows say which of them a leaf should get. What is told of a
-leaf, estimate and certificate, comes from yet other rows, and nothing is told unless these reject
-that the effects are the same in all leaves: a tree finds leaves in any noise. No number is about
-fewer than 20 people of an arm.
+which estimates how much the effects of the leaves differ, less what noise adds to that. A leaf of
+depth 2 is split once more, as one half of these rows suggests, if the other half confirms that the
+effects of both sides differ. Estimates, intervals and certificates of a leaf come from the other
+rows. There are no segments unless these reject that all leaves have the same effects, because a
+tree finds leaves in any noise. No number is about fewer than 20 people of an arm.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ from auucmax._validation import Bools, Floats
 from auucmax.certificates.strata import strata_bounds
 from auucmax.data.binning import Binned
 from auucmax.data.few import LEAST_ROWS
-from auucmax.model.columns import Bounded
-from auucmax.model.judging import Judged, average_effect
+from auucmax.metrics import Levels
+from auucmax.model.judge import effect_of
+from auucmax.results import ArmContrast, Segment, Segments
 
-SEARCHED = 12  #: columns that pairs of splits are looked for in, at most
+SEARCHED = 12  #: columns among which pairs of splits are searched, at most
 LEAST_PART = 0.05  #: of the rows in a segment
-MOST_ROWS = 100_000  #: that a tree is learnt from
+MOST_ROWS = 100_000  #: that a tree is grown on
 DELTA = 0.05
-TOLD = 2.5  #: standard errors from which on rows tell two effects apart that others have found
+CONFIRMED = 2.5  #: standard errors by which effects must differ on rows that did not suggest it
 
 Arms = NDArray[np.intp]  # 0 for the control
 
@@ -43,7 +43,7 @@ Arms = NDArray[np.intp]  # 0 for the control
 class Side(NamedTuple):
     """A condition on a column: the bins that it admits, and its words.
 
-    Missing values go with the side that does not hold the first bin.
+    Missing values are on the side that does not hold the first bin.
     """
 
     column: Binned
@@ -51,11 +51,11 @@ class Side(NamedTuple):
     words: str
 
     def holds(self) -> Bools:
-        """(n,) whether it holds of each row; missing values count to no bin."""
+        """(n,) whether it holds for each row; missing values are in no bin."""
         return np.append(self.bins, not self.bins[0])[self.column.code]
 
-    def told(self, arm: Arms) -> str:
-        """Its words, with missing values if 20 people of each arm lack the value."""
+    def text(self, arm: Arms) -> str:
+        """Its words, with missing values if 20 people of each arm have none."""
         missing = np.bincount(arm[self.column.code < 0], minlength=int(arm.max()) + 1)
         enough = missing.min() >= LEAST_ROWS
         return f"{self.words} or missing" if enough and not self.bins[0] else self.words
@@ -64,150 +64,76 @@ class Side(NamedTuple):
 Rule = tuple[Side, ...]
 
 
-class Leaves(NamedTuple):
-    """Rules that no two hold of one person, and the rows that they were made from and not."""
-
-    rules: list[Rule]
-    made_from: list[Bools]
-    others: list[Bools]
-
-
-def segments_of(
-    columns: Sequence[Binned],
-    rows: Judged,
-    learn: Bools,
-    bounded: Bounded | None,
-    *,
-    random_state: int = 0,
-) -> list[dict[str, Any]]:
-    """Segments of the people, with effects of rows that they are not made from.
-
-    The first is that of most effect among the rows that they are made from.
-
-    Parameters
-    ----------
-    columns : raw columns of ``rows``, whose score is not looked at.
-    learn : (n,) the rows that the segments are made from.
-    bounded : range of the outcomes, for the certificate; None: nothing is certified.
-
-    Each certified number is a lower bound on the effect in a segment; all hold together with
-    probability .95, and so do the intervals. Empty if the other rows do not tell the effects of
-    segments apart (chi-square at 5%), or rows are in groups or unequal chances.
-    """
-    if rows.groups is not None or rows.propensity is not None:
-        return []
-    arm = rows.treated.astype(np.intp)
-    leaves = _leaves(columns, rows.y, arm, learn, random_state)
-    if leaves is None:
-        return []
-    level = 1 - DELTA / len(leaves.rules)
-    effects = [_difference(rows.y, arm, own, (1, 0), level) for own in leaves.others]
-    if any(one["declined"] is not None for one in effects):
-        return []
-    value = np.array([[one["estimate"]] for one in effects])
-    variance = np.array([[[one["standard_error"] ** 2]] for one in effects])
-    if not _told_apart(value, variance):
-        return []
-    sure = _certified(rows.y, arm, leaves.others, 1, bounded, DELTA)
-    found = [
-        {**told, "effect": effect, "certified": lower}
-        for told, effect, lower in zip(_words(leaves, arm, learn), effects, sure, strict=True)
-    ]
-    # Not by the estimates that are told: the largest of several is too large.
-    gains = np.array([_means(rows.y, arm, own)[0] for own in leaves.made_from]) @ [-1, 1]
-    return [found[k] for k in np.argsort(gains, kind="stable")[::-1]]
-
-
-def arm_segments_of(
+def find_segments(
     columns: Sequence[Binned],
     y: Floats,
     arm: Arms,
-    learn: Bools,
-    bounded: Bounded | None,
+    trained: Bools,
+    names: Sequence[str],
+    counted: tuple[float, float] | None,
     *,
     random_state: int = 0,
-) -> dict[str, Any] | None:
-    """Segments of several arms, with effects of rows that they are not made from.
+) -> Segments | None:
+    """Segments grown on some rows, with effects estimated on the others.
+
+    The segment with the largest effect of an arm, on the rows that it was grown on, comes first.
 
     Parameters
     ----------
-    columns : raw columns. y, arm : (n,) outcomes, and 0 for the control, 1 to K.
-    learn, bounded : as in :func:`segments_of`.
+    columns : raw columns.
+    y, arm : (n,) independent outcomes of arms of equal propensity, and codes 0 (control) to K.
+    trained : (n,) the rows that segments are grown on.
+    names : K + 1 labels of the arms.
+    counted : the range of outcomes that certificates count; None for no certificate.
 
-    ``parts``: of each segment, ``learnt`` (K,), the effects of the arms on the rows that it is made
-    from: by these a segment gets its arm, whatever arms cost. ``contrasts``: the effect of each
-    ``arm`` ``over`` each one before it, the control among them, on the other rows; ``certified``
-    (K,): lower bounds on the effects of arms, or None. All intervals hold together at 95%, with one
-    of ``level`` for a sum of them, and so does what is certified. None if the other rows do not
-    tell effects of arms apart.
+    All intervals hold together at 95%, and so do all guaranteed bounds. None if the other rows
+    show no difference between the effects of the segments (chi-square test at 5%).
     """
-    leaves = _leaves(columns, y, arm, learn, random_state)
-    if leaves is None or not _told_apart(*_effects([_means(y, arm, own) for own in leaves.others])):
-        return None
-    pairs = list(combinations(range(int(arm.max()) + 1), 2))
-    level = 1 - DELTA / (len(pairs) * len(leaves.rules) + 1)
-    n_arms = int(arm.max())
-    sure = [
-        _certified(y, arm, leaves.others, k, bounded, DELTA / n_arms) for k in range(1, n_arms + 1)
-    ]
-    parts = []
-    for k, told in enumerate(_words(leaves, arm, learn)):
-        means, _ = _means(y, arm, leaves.made_from[k])
-        contrasts = [
-            {"arm": high, "over": low, **_difference(y, arm, leaves.others[k], (high, low), level)}
-            for low, high in pairs
-        ]
-        if any(one["declined"] is not None for one in contrasts):
-            return None
-        parts.append({
-            **told,
-            "learnt": means[1:] - means[0],
-            "contrasts": contrasts,
-            "certified": None if bounded is None else [own[k] for own in sure],
-        })  # fmt: skip
-    return {"level": level, "parts": parts}
-
-
-def _leaves(
-    columns: Sequence[Binned], y: Floats, arm: Arms, learn: Bools, random_state: int
-) -> Leaves | None:
-    """The leaves of a tree of some rows; None if there is one, or few other rows are in one."""
-    some, rng = np.flatnonzero(learn), np.random.default_rng(random_state)
+    some = np.flatnonzero(trained)
+    rng = np.random.default_rng(random_state)
     if len(some) > MOST_ROWS:
         some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
-    n_arms = int(arm.max(initial=0)) + 1
+    n_arms = len(names)
     least = max(LEAST_ROWS, int(LEAST_PART * np.bincount(arm[some], minlength=n_arms).min()))
     rules = grow(columns, y, arm, some, least)
     rules = deepen(rules, columns, y, arm, rng.permutation(some), least)
     inside = [_inside(rule, len(y)) for rule in rules]
-    others = [own & ~learn for own in inside]
+    others = [own & ~trained for own in inside]
     fewest = min(int(np.bincount(arm[own], minlength=n_arms).min()) for own in others)
     if len(rules) < 2 or fewest < LEAST_ROWS:
         return None
-    made_from = np.zeros(len(y), dtype=bool)
-    made_from[some] = True
-    return Leaves(rules, [own & made_from for own in inside], others)
-
-
-def _words(leaves: Leaves, arm: Arms, learn: Bools) -> list[dict[str, Any]]:
-    """The rule of each leaf in words, and how many of the rows that judge it are in it."""
-    n_rows = int((~learn).sum())
-    return [
-        {
-            "rule": [side.told(arm) for side in rule],
-            "rows": int(own.sum()),
-            "share": float(own.sum() / n_rows),
-        }
-        for rule, own in zip(leaves.rules, leaves.others, strict=True)
-    ]
-
-
-def _difference(
-    y: Floats, arm: Arms, own: Bools, arms: tuple[int, int], level: float
-) -> dict[str, Any]:
-    """The effect of one arm against another on some rows, with its interval."""
-    some = own & np.isin(arm, arms)
-    return average_effect(Judged(y[some], np.zeros(int(some.sum())), arm[some] == arms[0]), level)
+    if not _differ(*_effects([_means(y, arm, own) for own in others])):
+        return None
+    grown_on = np.zeros(len(y), dtype=bool)
+    grown_on[some] = True
+    effects, _ = _effects([_means(y, arm, own & grown_on) for own in inside])
+    pairs = list(combinations(range(n_arms), 2))
+    level = 1 - DELTA / (len(pairs) * len(rules))
+    bounds = np.full((len(rules), 0), np.nan)
+    if counted is not None:
+        own_bounds = [_guaranteed(y, arm, others, k, counted) for k in range(1, n_arms)]
+        bounds = np.column_stack(own_bounds)
+    parts = []
+    for k in np.argsort(-effects.max(axis=1), kind="stable").tolist():
+        contrasts = []
+        for over, high in pairs:
+            rows = others[k] & np.isin(arm, (over, high))
+            levels = Levels.of(y[rows], np.zeros(int(rows.sum())), treatment=arm[rows] == high)
+            effect = effect_of(levels.band([1.0], level=level))
+            if effect.missing is not None:
+                return None
+            contrasts.append(ArmContrast(arm=names[high], over=names[over], effect=effect))
+        parts.append(
+            Segment(
+                rule=tuple(side.text(arm) for side in rules[k]),
+                n_rows=int(others[k].sum()),
+                share=float(others[k].sum() / (~trained).sum()),
+                trained=tuple(effects[k].tolist()),
+                contrasts=tuple(contrasts),
+                guaranteed=tuple(bounds[k].tolist()) or None,
+            )
+        )
+    return Segments(level=level, parts=tuple(parts))
 
 
 def _means(y: Floats, arm: Arms, own: Bools) -> tuple[Floats, Floats]:
@@ -226,9 +152,9 @@ def _effects(moments: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return mean[:, 1:] - mean[:, :1], diagonal + variance[:, :1, None]
 
 
-def _told_apart(value: Floats, covariance: Floats) -> bool:
-    """Whether effects (L, K) of other people each differ by more than their noise: Wald's test at
-    5%, with covariances (L, K, K)."""
+def _differ(value: Floats, covariance: Floats) -> bool:
+    """Whether effects (L, K) in disjoint leaves, with covariances (L, K, K), differ: Wald's test
+    at 5%."""
     if not (np.linalg.det(covariance) > 0).all():
         return False
     weight = np.linalg.inv(covariance)
@@ -238,34 +164,32 @@ def _told_apart(value: Floats, covariance: Floats) -> bool:
     return bool(chdtrc((len(value) - 1) * value.shape[1], distance) < DELTA)
 
 
-def _certified(
-    y: Floats, arm: Arms, inside: Sequence[Bools], given: int, bounded: Bounded | None, delta: float
-) -> Sequence[float | None]:
-    """A lower bound on the effect of an arm in each segment, all of them together."""
-    if bounded is None:
-        return [None] * len(inside)
+def _guaranteed(
+    y: Floats, arm: Arms, inside: Sequence[Bools], k: int, counted: tuple[float, float]
+) -> Floats:
+    """(L,) lower bounds on the effect of arm k in each segment, that hold together for all arms."""
     code = np.full(len(y), -1)
     for number, own in enumerate(inside):
-        code[own & np.isin(arm, (0, given))] = number
+        code[own & np.isin(arm, (0, k))] = number
     kept = code >= 0
     found = strata_bounds(
-        np.clip(y[kept], *bounded.range),
+        np.clip(y[kept], *counted),
         treatment=arm[kept] > 0,
         stratum=code[kept],
         weights=np.eye(len(inside)),
-        delta=delta / len(inside),
-        outcome_range=bounded.range,
+        delta=DELTA / int(arm.max()) / len(inside),
+        outcome_range=counted,
     )
-    return [float(one) for one in found.lower]
+    return np.asarray(found.lower, dtype=np.float64)
 
 
 def deepen(
     rules: Sequence[Rule], columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int
 ) -> list[Rule]:
-    """Leaves, each split once more by the column that pays most among a half of ``some`` rows.
+    """Split each leaf once more by the column that gains most on one half of ``some`` rows.
 
-    The rows are in random order; a split is kept if the other half tells the effects of its sides
-    apart, the same way round. ``least`` is for all of them.
+    The rows are in random order. A split is kept if the effects of its sides differ on the other
+    half as well, in the same direction. ``least`` rows of each arm are needed among all of them.
     """
     found: list[Rule] = []
     first, second = some[: len(some) // 2], some[len(some) // 2 :]
@@ -285,15 +209,15 @@ def deepen(
         if len(leaves) == 2:
             gaps = [_gaps(leaves, y, arm, half, least // 2) for half in (first, second)]
             pair_of_arms = np.abs(gaps[0]).argmax()
-            told = (gaps[1] * np.sign(gaps[0]))[pair_of_arms]
-            leaves = leaves if told > TOLD else [rule]
+            again = (gaps[1] * np.sign(gaps[0]))[pair_of_arms]
+            leaves = leaves if again > CONFIRMED else [rule]
         found += leaves
     return found
 
 
 def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) -> Floats:
-    """(pairs of arms,) how far the effects in two leaves are apart, in standard errors; 0 if one
-    leaf has few rows of an arm."""
+    """(pairs of arms,) the difference of the effects in two leaves, in standard errors; 0 if a leaf
+    has few rows of an arm."""
     n_arms = int(arm.max(initial=0)) + 1
     pairs = np.array(list(combinations(range(n_arms), 2))).T
     effect, variance = [], np.zeros(pairs.shape[1])
@@ -311,14 +235,14 @@ def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) ->
 
 
 def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int) -> list[Rule]:
-    """The leaves of the best tree of depth 2, each as its conditions; one of none if no split pays.
+    """The leaves of the best tree of depth 2, as conditions; one empty leaf if no split gains.
 
-    All pairs of columns are looked at: the sums of a leaf come from a table of their bins.
+    All pairs of columns are tried: the sums of a leaf come from a table of their bins.
     """
     n_arms = int(arm.max(initial=0)) + 1
     y, arm = y[some], arm[some]
     centred = y - y.mean()
-    # Columns that split well by themselves, of these rows alone: others must not have a say.
+    # Columns that split well by themselves, on these rows alone: the others judge the tree.
     alone = [
         _best_alone(column, column.code[some] + 1, arm, centred, least, n_arms)[0]
         for column in columns
@@ -369,7 +293,7 @@ class Splits(NamedTuple):
         )
 
     def best(self, sums: Floats, least: int) -> tuple[float, tuple[Side, Side] | None]:
-        """The best of them and its value, by sums (3 arms, cells); none if all leave too few."""
+        """The best of them and its value, by sums (3 arms, cells); none if all leave too few rows."""
         if not self.sides:
             return -np.inf, None
         left = np.stack([sums[:, cells].sum(axis=1) for cells in self.cells], axis=1)
@@ -408,8 +332,8 @@ def _sums(codes: Sequence[Any], sizes: Sequence[int], arm: Arms, y: Floats, n_ar
 
 
 def _values(sums: Floats, least: int) -> Floats:
-    """(leaves,) n (tau^2 - 2 v) of each leaf, of all pairs of arms; minus infinite if it has too
-    few rows of one."""
+    """(leaves,) n (tau^2 - 2 v) of each leaf, over all pairs of arms; minus infinity if it has too
+    few rows of an arm."""
     n, total, squares = sums.reshape(-1, 3, sums.shape[1]).transpose(1, 0, 2)
     counted = np.maximum(n, 1.0)
     mean = total / counted

@@ -1,0 +1,157 @@
+"""The check of a trial before a fit: randomisation, effects, and what could have been detected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from auucmax._errors import InputError
+from auucmax.data import RandomisationReport
+from auucmax.data.pair import Pair, row_keys
+from auucmax.data.trial import Trial
+from auucmax.encoding import TableEncoder
+from auucmax.encoding.kinds import arm_text, code_counts, kind_of, numbers_of
+from auucmax.model.judge import describe_check, describe_rows, effect_of, levels_of
+from auucmax.model.pipeline import quantities_of
+from auucmax.results import ArmRows, Estimate
+
+LEVEL, POWER = 0.95, 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class ArmCheck:
+    """One arm against the control.
+
+    ``rows`` of the control and of the arm; ``detectable``: the average effect that is significant
+    with a probability of 80%, None if the standard error is not known.
+    """
+
+    arm: str
+    report: RandomisationReport
+    rows: tuple[ArmRows, ArmRows]
+    effect: Estimate
+    detectable: float | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the check fails, or nothing could be tested."""
+        return self.report.stops or not self.report.tests
+
+
+@dataclass(frozen=True, eq=False)
+class TrialCheck:
+    """The check of a trial, arm by arm.
+
+    ``codes`` and ``quantities``: columns of whole numbers that a fit takes for categories, and for
+    quantities, unless ``numeric`` or ``categorical`` name them.
+    """
+
+    trial: Trial
+    arms: tuple[ArmCheck, ...]
+    codes: tuple[str, ...]
+    quantities: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the check of an arm fails."""
+        return any(one.failed for one in self.arms)
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers as plain JSON."""
+        arms = [
+            {
+                "arm": one.arm,
+                "failed": one.failed,
+                "rows": [own.to_json() for own in one.rows],
+                "effect": one.effect.to_json(),
+                "detectable_effect": one.detectable,
+                "power": POWER,
+                "randomisation": describe_check(one.report),
+            }
+            for one in self.arms
+        ]
+        return {
+            "failed": self.failed,
+            "roles": self.trial.roles.to_json(),
+            "n_rows": self.trial.n_rows,
+            "arms": arms,
+            "codes": list(self.codes),
+            "quantities": list(self.quantities),
+            "other_arms": self.trial.other_arms or {},
+        }
+
+    def __str__(self) -> str:
+        return str(import_module("auucmax.present.brief").text(self))
+
+    def _repr_html_(self) -> str:
+        return str(import_module("auucmax.present.brief").html(self))
+
+
+def check_trial(
+    trial: Trial, *, expected_share: float | Mapping[Any, float] | None = None
+) -> TrialCheck:
+    """Check the randomisation of every arm against the control, as a fit does.
+
+    Parameters
+    ----------
+    trial : Trial
+        From :func:`auucmax.read_trial`.
+    expected_share : float or mapping, optional
+        Planned share of the treated rows; with several arms the share of each arm, by label.
+
+    Examples
+    --------
+    >>> from auucmax.data import make_trial
+    >>> found = check_trial(make_trial(2_000, n_features=3, random_state=0), expected_share=0.5)
+    >>> found.failed, round(found.arms[0].effect.value, 1)
+    (False, 0.1)
+    """
+    shares = _planned_shares(expected_share, trial.roles.arms[1:])
+    arms = []
+    for pair in Pair.each(trial, row_keys(trial, "")):
+        report = pair.check(expected_share=shares.get(pair.name))
+        levels = levels_of(pair, np.zeros(len(pair.y)))
+        effect = effect_of(levels.band([1.0], level=LEVEL))
+        multiple = float(ndtri(0.5 + LEVEL / 2) + ndtri(POWER))
+        known = effect.se is not None and math.isfinite(effect.se)
+        detectable = multiple * effect.se if known and effect.se is not None else None
+        arms.append(ArmCheck(pair.name, report, describe_rows(pair), effect, detectable))
+    return TrialCheck(trial, tuple(arms), _codes(trial), quantities_of(trial))
+
+
+def _codes(trial: Trial) -> tuple[str, ...]:
+    """Features whose whole numbers a fit takes for categories."""
+    fewest, found = TableEncoder().min_level_rows, []
+    for name in trial.X.columns:
+        decided = name in (*trial.roles.categorical, *trial.roles.numeric)
+        with suppress(ValueError, OverflowError):  # no numbers, or too large: a fit says so
+            if not decided and kind_of(trial.X[name]) == "number":
+                values = numbers_of(trial.X[name], "number")
+                if code_counts(values[~np.isnan(values)], fewest) is not None:
+                    found.append(str(name))
+    return tuple(found)
+
+
+def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dict[str, float]:
+    """The planned share of each arm among its rows and those of the control."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        if len(arms) == 1:
+            return {arms[0]: float(given)}
+        given = dict.fromkeys(arms, float(given) / len(arms))
+    planned = {arm_text(label): float(share) for label, share in given.items()}
+    if set(planned) != set(arms):
+        raise InputError(
+            "expected_share", f"one share for each arm, {', '.join(map(repr, arms))}",
+            ", ".join(map(repr, planned)), "Leave out the control.",
+        )  # fmt: skip
+    control = 1 - sum(planned.values())
+    return {label: share / (share + control) for label, share in planned.items()}
