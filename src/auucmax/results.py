@@ -458,11 +458,20 @@ class Plan(Result):
 
 
 class Decision(Result):
-    """Whether to treat, by one rule; ``better``: a plan whose gain or profit is significant."""
+    """Whether to treat, by one rule.
 
+    ``better``: a plan whose gain or profit is significant, if this one's is not; ``everyone``: with
+    one arm, the plan of treating everyone; ``certain``: the plan with the highest guarantee, if
+    this one has none.
+    """
+
+    outcome: Outcome
+    arms: tuple[str, ...]
     state: State
     plan: Plan
     better: Plan | None = None
+    everyone: Plan | None = None
+    certain: Plan | None = None
 
     @property
     def is_good(self) -> bool:

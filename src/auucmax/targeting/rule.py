@@ -241,15 +241,30 @@ def decide(
         missing = Missing(why=Why.OTHER_COSTS) if spend is None else None
         plan = plan_at(evidence, terms, n_people, spend or 0.0, missing=missing)
     state = state_of(plan, evidence.failed_check)
-    better = None
-    if state not in (State.GUARANTEED, State.SIGNIFICANT) and spend is not None:
+    everyone = better = certain = None
+    if spend is not None:
         if points is None:
             grid = evidence.policy.curve.spend
             points = [plan_at(evidence, terms, n_people, point) for point in grid]
-        better = max(points, key=_lower, default=None)
-        if better is not None and _lower(better) <= 0:
-            better = None
-    return Decision(state=state, plan=plan, better=better)
+        if len(evidence.arms) == 1:
+            everyone = plan_at(evidence, terms, n_people, evidence.policy.curve.spend[-1])
+        if state not in (State.GUARANTEED, State.SIGNIFICANT):
+            better = max((own for own in points if _lower(own) > 0), key=_lower, default=None)
+        if state != State.GUARANTEED:
+            certain = max(
+                (own for own in points if (own.guaranteed or 0) > 0),
+                key=lambda own: own.guaranteed or 0.0,
+                default=None,
+            )
+    return Decision(
+        outcome=evidence.roles.outcome,
+        arms=evidence.roles.arms,
+        state=state,
+        plan=plan,
+        better=better,
+        everyone=everyone,
+        certain=certain,
+    )
 
 
 def _lower(plan: Plan) -> float:
