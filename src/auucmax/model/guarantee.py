@@ -19,7 +19,7 @@ from auucmax.data.hashing import Hashes
 from auucmax.data.outcomes import share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
-from auucmax.metrics.arm_steps import arm_steps
+from auucmax.metrics.allocation import arm_steps
 from auucmax.model.folds import OutOfFold, Recipe, places
 from auucmax.results import Certificate, Cut, Cuts, Missing, Why
 from auucmax.targeting.choose import choose
@@ -245,7 +245,7 @@ def guides(keys: Hashes) -> Bools:
 def rate_of(uplift: Floats, cost: Floats, budget: float) -> float:
     """The lowest rate of uplift to cost that a budget per person pays for; 0 if money is left."""
     found = choose(uplift, cost=cost, budget=budget * len(uplift))
-    return found.rate if found.part is not None else 0.0
+    return found.threshold if found.part is not None else 0.0
 
 
 def arms_above(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
