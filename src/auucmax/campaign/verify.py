@@ -43,8 +43,8 @@ from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.model.judge import counted_range
-from auucmax.model.pipeline import arm_costs
 from auucmax.results import Estimate, Missing, Result, Roles, State, Why
+from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.rule import at
 
 Codes = NDArray[np.intp]

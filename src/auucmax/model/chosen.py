@@ -18,14 +18,14 @@ from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
 from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
-from auucmax.model.pipeline import arm_costs
 from auucmax.model.reasons import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.results import Decision, Missing, Plan, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.choose import Choice, check_money, choose
-from auucmax.targeting.rule import at, best_spend, check_terms, decide, plan_at, price_factor
+from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.quantiles import LARGE_SHIFT, ScoreShift
+from auucmax.targeting.rule import at, best_spend, check_terms, decide, plan_at, price_factor
 
 _COMPARED_ROWS = 20_000  # of the people, some of whom the chosen are compared with for reasons
 

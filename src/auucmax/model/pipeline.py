@@ -25,7 +25,7 @@ from auucmax.data.hashing import Checksum, Hashes
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding.frames import frame_of
-from auucmax.encoding.kinds import MOST_CODES, arm_text
+from auucmax.encoding.kinds import MOST_CODES
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.model.folds import (
     LEAST,
@@ -78,6 +78,7 @@ from auucmax.results import (
 )
 from auucmax.targeting.calibration import Calibration, calibrate
 from auucmax.targeting.choose import check_money
+from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 TOP = 0.3  #: share of the top that is described, and part of the budget for several arms
@@ -223,25 +224,6 @@ def _usable(trial: Trial) -> Trial:
     if trial.randomised is not None:
         trial = trial.take(trial.randomised)
     return replace(trial, X=frame_of(trial.X))
-
-
-def arm_costs(
-    cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
-) -> tuple[float, ...]:
-    """(K,) the cost of each arm, by label or in their order; 1 each by default."""
-    if cost is None:
-        return (1.0,) * len(arms)
-    if isinstance(cost, Mapping):
-        given = {arm_text(label): price for label, price in cost.items()}
-        if set(given) != set(arms):
-            raise InputError(
-                "cost", f"one amount for each arm, {', '.join(map(repr, arms))}",
-                ", ".join(map(repr, given)) or "none", "Pass 0 for an arm that costs nothing.",
-            )  # fmt: skip
-        amounts: list[Any] = [given[label] for label in arms]
-    else:
-        amounts = list(np.broadcast_to(np.asarray(cost, dtype=object), (len(arms),)))
-    return tuple(check_money(amount, "cost") for amount in amounts)
 
 
 def _checked(pair: Pair, despite_check: bool) -> RandomisationReport:
