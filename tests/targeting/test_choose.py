@@ -1,4 +1,4 @@
-"""Several arms: whatever the budget and the limits, no other choice is better."""
+"""Who gets which arm: whatever the budget and the limits, no other choice is better."""
 
 from itertools import product
 
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.optimize import linprog
 
-from auucmax.targeting import arms as arms_module
-from auucmax.targeting import choose_arms
+from auucmax._errors import InputError
+from auucmax.targeting import choose as choose_module
+from auucmax.targeting.choose import check_money, choose
 
 
 @st.composite
@@ -32,10 +33,10 @@ def most_uplift(uplift, cost, budget):
 
 
 @settings(deadline=None, max_examples=200)
-@given(people(), st.integers(0, 12), st.sampled_from(["row", "random"]))
-def test_nothing_better_can_be_had_for_what_is_spent(rows, budget, ties):
+@given(people(), st.integers(0, 12))
+def test_nothing_better_can_be_had_for_what_is_spent(rows, budget):
     uplift, cost = rows
-    found = choose_arms(uplift, cost=cost, budget=budget, ties=ties)
+    found = choose(uplift, cost=cost, budget=budget)
     assert found.cost <= budget
     assert found.uplift == pytest.approx(most_uplift(uplift, cost, found.cost))
     # and what is left unspent is worth less than one step of one person
@@ -46,16 +47,16 @@ def test_nothing_better_can_be_had_for_what_is_spent(rows, budget, ties):
 @given(people(), st.integers(0, 30))
 def test_without_a_budget_the_profit_is_the_highest(rows, value):
     uplift, cost = rows
-    found = choose_arms(uplift, cost=cost, value=value)
+    found = choose(uplift, cost=cost, value=value)
     best = np.maximum((value * uplift - cost).max(axis=1), 0).sum()
     assert value * found.uplift - found.cost == pytest.approx(best)
-    anything = choose_arms(uplift, cost=cost)
+    anything = choose(uplift, cost=cost)
     assert anything.uplift == pytest.approx(np.maximum(uplift.max(axis=1), 0).sum())
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.integers(0, 2**16), st.floats(0, 1.2), st.booleans(), st.sampled_from(["row", "random"]))
-def test_of_many_people_only_those_near_the_cut_are_sorted(seed, part, rounded, ties):
+@given(st.integers(0, 2**16), st.floats(0, 1.2), st.booleans())
+def test_of_many_people_only_those_near_the_cut_are_sorted(seed, part, rounded):
     """The same as if all were, with ties and arms that cost nothing."""
     rng = np.random.default_rng(seed)
     uplift = rng.normal(0.02, 0.05, (400, 3))
@@ -63,56 +64,67 @@ def test_of_many_people_only_those_near_the_cut_are_sorted(seed, part, rounded, 
     cost = rng.choice([0.0, 0.1, 0.12, 0.3], (400, 3), p=[0.02, 0.38, 0.3, 0.3])
     budget = part * cost.max(axis=1).sum() / 3
     for options in ({"budget": budget}, {"budget": budget, "value": 8.0}):
-        plain = choose_arms(uplift, cost=cost, ties=ties, **options)
+        plain = choose(uplift, cost=cost, **options)
         with pytest.MonkeyPatch.context() as patch:
             for name, n in (("_MANY", 64), ("_PROGRAM_PEOPLE", 100), ("_MARGIN", 0.3)):
-                patch.setattr(arms_module, name, n)
-            quick = choose_arms(uplift, cost=cost, ties=ties, **options)
+                patch.setattr(choose_module, name, n)
+            quick = choose(uplift, cost=cost, **options)
         np.testing.assert_array_equal(quick.arm, plain.arm)
         assert (quick.n_tied, quick.n_tied_taken) == (plain.n_tied, plain.n_tied_taken)
-        assert quick.rate == plain.rate
+        assert quick.threshold == plain.threshold
         assert (quick.part is None) == (plain.part is None)
         if plain.part is not None:
             assert quick.part == pytest.approx(plain.part, abs=1e-9)
 
 
 def test_sums_and_counts():
-    found = choose_arms([[0.3, 0.5], [0.2, 0.1], [0.0, -0.1]], cost=[1, 3], budget=4)
+    found = choose([[0.3, 0.5], [0.2, 0.1], [0.0, -0.1]], cost=[1, 3], budget=4)
     assert found.counts == (1, 1)
-    assert (found.n_treated, found.cost, found.uplift) == (2, 4, pytest.approx(0.7))
-    assert choose_arms([0.1, 0.3, 0.2], budget=2).arm.tolist() == [-1, 0, 0]
+    assert (sum(found.counts), found.cost, found.uplift) == (2, 4, pytest.approx(0.7))
+    assert choose([0.1, 0.3, 0.2], budget=2).arm.tolist() == [-1, 0, 0]
 
 
-def test_ties_go_by_row_or_by_seed():
-    assert (choose_arms(np.ones((4, 2)), budget=2).arm >= 0).tolist() == [True, True, False, False]
-    draws = [
-        choose_arms(np.ones((50, 2)), budget=20, ties="random", random_state=seed).arm.tolist()
-        for seed in (1, 1, 2)
-    ]
-    assert draws[0] == draws[1] != draws[2]
+def test_ties_go_by_row():
+    assert (choose(np.ones((4, 2)), budget=2).arm >= 0).tolist() == [True, True, False, False]
 
 
 def test_with_one_cost_it_takes_the_best_pairs_of_person_and_arm():
     uplift = np.random.default_rng(0).normal(size=(3000, 2))
-    found = choose_arms(uplift, budget=600)
+    found = choose(uplift, budget=600)
     best = np.argsort(-uplift.max(axis=1))[:600]
     assert np.flatnonzero(found.arm >= 0).tolist() == sorted(best)
     assert found.arm[best].tolist() == uplift[best].argmax(axis=1).tolist()
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("uplift", "options", "parameter"),
     [
-        (lambda: choose_arms([[np.nan, 1]]), "finite number for each person and arm"),
-        (lambda: choose_arms(np.ones((2, 2, 2))), "one column an arm"),
-        (lambda: choose_arms(np.ones((2, 2)), cost=[1, 2, 3]), "one an arm \\(2\\)"),
-        (lambda: choose_arms(np.ones((2, 2)), cost=-1), "0 or more"),
-        (lambda: choose_arms(np.ones((2, 2)), budget=-1), "budget should be a number"),
+        ([[np.nan, 1]], {}, "uplift"),
+        (np.ones((2, 2, 2)), {}, "uplift"),
+        (np.ones((2, 2)), {"cost": [1, 2, 3]}, "cost"),
+        (np.ones((2, 2)), {"cost": -1}, "cost"),
+        (np.ones((2, 2)), {"cost": np.nan}, "cost"),
+        (np.ones((2, 2)), {"budget": -1}, "budget"),
+        (np.ones((2, 2)), {"value": np.inf}, "value"),
+        (np.ones(2), {"share": [0.1, 0.2]}, "share"),
+        (np.ones((2, 2)), {"at_most": [1]}, "at_most"),
+        (np.ones((2, 2)), {"at_least": [-1, 0]}, "at_least"),
+        (np.ones((2, 2)), {"at_least": [3, 0], "at_most": [2, 9]}, "at_least"),
+        (np.ones((2, 2)), {"at_least": [2, 1]}, "at_least"),
+        (np.ones((2, 2)), {"allowed": [[1, 0]]}, "allowed"),
     ],
 )
-def test_messages_of_several_arms(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_inputs_that_cannot_be_used(uplift, options, parameter):
+    with pytest.raises(InputError) as raised:
+        choose(uplift, **options)
+    assert raised.value.parameter == parameter
+
+
+@pytest.mark.parametrize("amount", ["3", True, -1, np.nan, np.inf, None, 1e60])
+def test_amounts_are_numbers_of_0_or_more(amount):
+    with pytest.raises(InputError):
+        check_money(amount, "value")
+    assert check_money(np.float64(2), "value") == 2.0
 
 
 @settings(deadline=None, max_examples=100)
@@ -120,42 +132,67 @@ def test_messages_of_several_arms(call, message):
 def test_the_order_of_arms_changes_nothing_but_ties(rows, budget, order):
     uplift, cost = rows
     order = [k for k in order if k < uplift.shape[1]]
-    first = choose_arms(uplift, cost=cost, budget=budget)
-    other = choose_arms(uplift[:, order], cost=cost[:, order], budget=budget)
+    first = choose(uplift, cost=cost, budget=budget)
+    other = choose(uplift[:, order], cost=cost[:, order], budget=budget)
     assert other.cost == pytest.approx(first.cost)
     assert other.uplift == pytest.approx(first.uplift)
 
 
 def test_arms_of_equal_effect_share_people():
-    found = choose_arms(np.full((3000, 3), 0.2), cost=1, budget=1500)
-    assert found.n_treated == 1500
+    found = choose(np.full((3000, 3), 0.2), cost=1, budget=1500)
+    assert sum(found.counts) == 1500
     assert min(found.counts) > 400
 
 
 def test_money_pays_for_nobody_for_all_and_for_what_costs_nothing():
     uplift = np.random.default_rng(0).normal(0.1, 0.2, (500, 2))
-    none = choose_arms(uplift, cost=[1, 2], budget=0)
-    assert (none.n_treated, none.cost, none.rate) == (0, 0, np.inf)
-    everything = choose_arms(uplift, cost=[1, 2], budget=1e9)
+    none = choose(uplift, cost=[1, 2], budget=0)
+    assert (sum(none.counts), none.cost, none.threshold) == (0, 0, np.inf)
+    everything = choose(uplift, cost=[1, 2], budget=1e9)
     assert everything.uplift == pytest.approx(np.maximum(uplift.max(axis=1), 0).sum())
-    free = choose_arms(uplift, cost=0, budget=0)
+    free = choose(uplift, cost=0, budget=0)
     assert free.uplift == everything.uplift
 
 
-def test_ties_and_the_last_person_are_said():
-    found = choose_arms(np.full((10, 1), 0.5), cost=2, budget=7)
-    assert (found.n_treated, found.n_tied, found.n_tied_taken) == (3, 10, 3)
+def test_ties_and_the_step_that_is_paid_in_part():
+    found = choose(np.full((10, 1), 0.5), cost=2, budget=7)
+    assert (sum(found.counts), found.n_tied, found.n_tied_taken) == (3, 10, 3)
     assert found.part == (3, 0, 0.5)
-    assert "3 of 10 people who gain equally for the money get their arm" in str(found)
-    assert "money is left for 50% of the next person" in str(found)
-    assert str(choose_arms([0.3, 0.2], budget=1)) == "1 of 2 people, cost 1.00"
+    assert choose([0.3, 0.2], budget=1).part == (1, 0, 0.0)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=20), st.floats(0, 1), st.integers(1, 3))
+def test_scores_are_taken_from_the_highest_down(score, share, cost):
+    """Whatever their sign, ties in row order, as a plain sort does."""
+    order = sorted(range(len(score)), key=lambda row: (-score[row], row))
+    found = choose(score, share=share)
+    n_chosen = round(share * len(score))
+    assert np.flatnonzero(found.arm >= 0).tolist() == sorted(order[:n_chosen])
+    if n_chosen:
+        threshold = score[order[n_chosen - 1]]
+        assert (found.threshold, found.n_tied) == (threshold, score.count(threshold))
+        chosen = [score[row] for row in order[:n_chosen]]
+        assert found.n_tied_taken == chosen.count(threshold)
+    paid = choose(score, budget=share * 20, cost=cost)
+    assert sum(paid.counts) == min(len(score), int(share * 20 * (1 + 1e-9) / cost))
+    allowed = np.arange(len(score)) % 2 == 0
+    some = choose(score, allowed=allowed)
+    assert ((some.arm >= 0) == allowed).all()
+
+
+def test_budgets_are_not_missed_by_rounding():
+    assert sum(choose(np.arange(30), budget=3, cost=0.1).counts) == 30
+    costs = np.array([3.0, 1.0, 1.0])
+    # The longest top of the list that can be paid for: nobody is skipped for a cheaper person.
+    assert choose([0.3, 0.2, 0.1], budget=2, cost=costs).arm.tolist() == [-1, -1, -1]
 
 
 def test_people_who_may_not_get_an_arm_do_not():
     uplift, allowed = np.full((4, 2), 0.5), np.array([[0, 1], [1, 0], [0, 0], [1, 1]], bool)
-    arm = choose_arms(uplift, cost=1, allowed=allowed).arm
+    arm = choose(uplift, cost=1, allowed=allowed).arm
     assert arm[:3].tolist() == [1, 0, -1]
-    limited = choose_arms(uplift, cost=1, allowed=allowed, at_most=[1, 5]).arm
+    limited = choose(uplift, cost=1, allowed=allowed, at_most=[1, 5]).arm
     assert limited.tolist() == [1, 0, -1, 1]
 
 
@@ -166,20 +203,21 @@ def program(offers, limits):
     for i in range(n):
         rows.append(np.repeat(np.arange(n) == i, k))
         right.append(1)
-    if np.isfinite(limits.budget):
+    budget, most, least = limits[0], limits[1 : k + 1], -limits[k + 1 :]
+    if np.isfinite(budget):
         rows.append(offers.cost.ravel())
-        right.append(limits.budget)
+        right.append(budget)
     for arm in range(k):
         own = np.tile(np.arange(k) == arm, n)
-        if np.isfinite(limits.most[arm]):
+        if np.isfinite(most[arm]):
             rows.append(own)
-            right.append(limits.most[arm])
+            right.append(most[arm])
         rows.append(-own.astype(float))
-        right.append(-limits.least[arm])
-    most = offers.allowed.ravel().astype(float)
+        right.append(-least[arm])
+    free = offers.allowed.ravel().astype(float)
     return linprog(
         -offers.worth.ravel(), A_ub=np.array(rows, float), b_ub=right,
-        bounds=np.column_stack([np.zeros(n * k), most]),
+        bounds=np.column_stack([np.zeros(n * k), free]),
     )  # fmt: skip
 
 
@@ -202,17 +240,18 @@ def limited(draw):
 @given(limited())
 def test_limits_have_the_optimum_of_a_linear_program(rows):
     uplift, cost, least, most, budget, value = rows
-    limits = arms_module.Limits.of(most, least, budget, uplift.shape[1])
-    offers = arms_module._Offers.of(uplift, cost, None, value, limits)
+    limits = choose_module._limits(np.inf if budget is None else budget, most, least, len(most))
+    worth = uplift if value is None else value * uplift - cost
+    offers = choose_module._Offers(worth, cost, (worth > 0) | (least > 0))
     exact = program(offers, limits)
     options = {"cost": cost, "budget": budget, "value": value, "at_most": most, "at_least": least}
     if exact.status != 0:
-        with pytest.raises(ValueError, match="at_least should be numbers that people, budget"):
-            choose_arms(uplift, **options)
+        with pytest.raises(ValueError, match="at_least"):
+            choose(uplift, **options)
         return
-    parts, _ = arms_module._solve(offers, limits, np.zeros(2 * uplift.shape[1] + 1), None)
+    parts, _ = choose_module._solve(offers, limits, np.zeros(len(limits)), None)
     assert (parts * offers.worth).sum() == pytest.approx(-exact.fun, abs=1e-7)
-    found = choose_arms(uplift, **options)
+    found = choose(uplift, **options)
     assert (np.array(found.counts) <= most).all()
     assert budget is None or found.cost <= budget + 1e-9
     # Whole people: nobody but those whom the limits cut in parts can be missing.
@@ -225,22 +264,8 @@ def test_prices_of_a_part_of_the_people_lead_to_the_optimum_of_all(monkeypatch):
     rng = np.random.default_rng(1)
     uplift = rng.normal(0.02, 0.03, (6000, 3))
     options = {"cost": [0.1, 0.12, 0.2], "budget": 100, "at_most": [150, np.inf, np.inf]}
-    whole = choose_arms(uplift, **options)
-    monkeypatch.setattr(arms_module, "_PROGRAM_PEOPLE", 300)
-    parts = choose_arms(uplift, **options)
+    whole = choose(uplift, **options)
+    monkeypatch.setattr(choose_module, "_PROGRAM_PEOPLE", 300)
+    parts = choose(uplift, **options)
     assert parts.counts == whole.counts
     assert parts.uplift == pytest.approx(whole.uplift, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"at_most": [1]}, "at_most should hold a number of people, 0 or more, for each of the 2"),
-        ({"at_least": [-1, 0]}, "at_least should hold a number of people"),
-        ({"at_least": [3, 0], "at_most": [2, 9]}, "at_least should not be above at_most"),
-        ({"allowed": [[1, 0]]}, "allowed should be booleans, one a person and arm"),
-    ],
-)
-def test_messages_of_limits(options, message):
-    with pytest.raises(ValueError, match=message):
-        choose_arms(np.ones((2, 2)), **options)

@@ -1,0 +1,151 @@
+"""Who gets which arm at every budget: steps along each person's hull of (cost, uplift).
+
+A person's arms are points (cost, uplift); the control is (0, 0). Only the points on the upper hull
+are worth having: from each of them the next is the one that adds most uplift for the money, and
+every step adds less for the money than the step before. The *rate* of a step, uplift added over
+cost added, plays the part that a score plays for one arm: the steps of all people, from the highest
+rate down, are the allocations for every budget. No other choice of arms at the same total cost has
+a higher total of the given uplifts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from auucmax._errors import InputError
+from auucmax._validation import Bools, Floats
+from auucmax.metrics.ranking import Indices, blocks, rank_rows
+
+
+class Steps(NamedTuple):
+    """Moves of people from one arm to a better one, (number of moves,) each.
+
+    ``person`` moves from the arm ``before`` to ``arm`` (columns of the uplifts, -1 for the
+    control); ``number`` counts a person's steps from 0. ``cost`` and ``uplift`` are what the step
+    adds, ``rate`` is uplift over cost, which falls along the steps of a person.
+    """
+
+    person: Indices
+    number: Indices
+    before: Indices
+    arm: Indices
+    cost: Floats
+    uplift: Floats
+    rate: Floats
+
+    def take(self, index: NDArray[Any] | slice) -> Steps:
+        """Some of the steps, in this order."""
+        return Steps(*(column[index] for column in self))
+
+    @classmethod
+    def joined(cls, parts: list[Steps]) -> Steps:
+        """The steps of several lists, one after the other."""
+        if not parts:
+            none = np.empty(0, dtype=np.intp)
+            return cls(none, none, none, none, *(np.empty(0) for _ in range(3)))
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def best_first(self) -> Indices:
+        """The order of the steps from the highest rate down; ties in the order of the people.
+
+        The steps of a person stay in their order, because their rates never rise.
+        """
+        # Stable sorts keep the steps of a person in order where rates are equal.
+        order = np.argsort(self.person, kind="stable")
+        return order[rank_rows(-self.rate[order]).order] if len(order) else order
+
+
+def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Steps:
+    """The steps of all people along their hulls: at most K per person, O(n K^2).
+
+    ``uplift``, ``cost`` and, if some people may not get some arms, ``allowed`` are (n, K).
+
+    >>> steps = arm_steps(np.array([[0.3, 0.5], [0.2, 0.1]]), np.array([[1.0, 3.0], [1.0, 3.0]]))
+    >>> steps.person.tolist(), steps.arm.tolist(), steps.rate.round(2).tolist()
+    ([0, 1, 0], [0, 0, 1], [0.3, 0.2, 0.1])
+    """
+    found: list[Steps] = []
+    n_arms = uplift.shape[1]
+    for block in blocks(len(uplift)):  # small enough for the processor's cache
+        gains, prices = uplift[block].T.copy(), cost[block].T.copy()
+        free = None if allowed is None else allowed[block].T.copy()
+        n = block.stop - block.start
+        # Everybody starts at the control. These columns are about the people who may have a
+        # further step: who, their arm, its uplift and cost, and the rate of their last step.
+        person, arm = np.arange(n), np.full(n, -1)
+        gain, price, rate = np.zeros(n), np.zeros(n), np.full(n, np.inf)
+        for number in range(n_arms):
+            top, n_equal = np.full(len(person), -np.inf), np.ones(len(person), np.int64)
+            # Arms with the same uplift and cost are shared: the j-th is taken once in j times.
+            draw = (person * 0x9E3779B1) >> 7
+            next_arm, next_gain, next_price = arm.copy(), gain.copy(), price.copy()
+            for k in range(n_arms):
+                own, own_price = (gains[k], prices[k]) if number == 0 else (
+                    gains[k][person], prices[k][person],
+                )  # fmt: skip
+                more_gain, more_cost = own - gain, own_price - price
+                # No arm is both cheaper and better than a person's own: it would have come first.
+                possible = (more_gain > 0) & (more_cost >= 0)
+                if free is not None:
+                    possible &= free[k][person]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    own_rate = np.where(possible, more_gain / more_cost, -np.inf)
+                # Among arms of the same rate the cheapest: the others are further steps.
+                equal = (own_rate == top) & possible
+                better = (own_rate > top) | (equal & (own_price < next_price))
+                equal &= own_price == next_price
+                better |= equal & (own > next_gain)  # among arms that cost nothing more
+                equal &= own == next_gain
+                n_equal = np.where(better, 1, n_equal + equal)
+                better |= equal & (draw % n_equal == 0)
+                top[better], next_arm[better] = own_rate[better], k
+                next_gain[better], next_price[better] = own[better], own_price[better]
+            on = np.flatnonzero(top > -np.inf)
+            if not len(on):
+                break
+            # Rounding could make a later rate the higher one and change the order.
+            rate = np.minimum(rate[on], top[on])
+            found.append(
+                Steps(
+                    person=person[on] + block.start,
+                    number=np.full(len(on), number),
+                    before=arm[on],
+                    arm=next_arm[on],
+                    cost=next_price[on] - price[on],
+                    uplift=next_gain[on] - gain[on],
+                    rate=rate,
+                )
+            )
+            person, arm = person[on], next_arm[on]
+            gain, price = next_gain[on], next_price[on]
+    return Steps.joined(found)
+
+
+def check_uplifts(uplift: ArrayLike, n_rows: int | None = None) -> Floats:
+    """A finite number for each person and arm, (n, K)."""
+    gains = np.asarray(uplift, dtype=np.float64)
+    gains = gains[:, None] if gains.ndim == 1 else gains
+    is_table = gains.ndim == 2 and gains.size > 0 and n_rows in (None, len(gains))
+    if not is_table or not np.isfinite(gains).all():
+        n_wrong = int((~np.isfinite(gains)).sum())
+        raise InputError(
+            "uplift", "a finite number for each person and arm",
+            f"shape {np.shape(uplift)} with {n_wrong} values that are not finite",
+            "Pass one row per person and one column per arm.",
+        )  # fmt: skip
+    return gains
+
+
+def check_costs(cost: Any, shape: tuple[int, ...]) -> Floats:
+    """The cost of each person and arm, (n, K); a view if all people cost the same."""
+    costs = np.asarray(cost, dtype=np.float64)
+    if costs.shape not in ((), shape[1:], shape) or not (np.isfinite(costs) & (costs >= 0)).all():
+        raise InputError(
+            "cost", f"finite, 0 or more: a number, one per arm ({shape[1]}) or an array {shape}",
+            f"shape {costs.shape} with a lowest value of {costs.min(initial=np.inf):g}",
+            "Count what treatment brings in as value.",
+        )  # fmt: skip
+    return np.broadcast_to(costs, shape)
