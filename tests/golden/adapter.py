@@ -13,7 +13,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from auucmax import campaign, certificates, data, estimators, export, metrics, targeting
+import auucmax
+from auucmax import certificates, data, estimators, metrics, targeting
 from auucmax import model as models
 from auucmax.certificates.anytime import AnytimeBets
 from auucmax.results import Kind, State, Terms
@@ -769,7 +770,7 @@ def _executed(query, table):
 
 def sql_scores(model, table, key):
     """Scores and uplifts by the exported query, in the order of the column ``key``."""
-    query = export.to_sql(
+    query = auucmax.export.to_sql(
         model.encoder, model.formula, table="people", keep=[key], calibration=model.calibration
     )
     found = _executed(query, table).sort_values(key)
@@ -779,10 +780,10 @@ def sql_scores(model, table, key):
 def sql_arms(model, table, key, costs, value):
     parts = zip(model.models.items(), model.slopes(), costs, strict=True)
     arms = [
-        export.ArmScore(label, own.encoder, own.formula, own.calibration, *slope, cost)
+        auucmax.export.ArmScore(label, own.encoder, own.formula, own.calibration, *slope, cost)
         for (label, own), slope, cost in parts
     ]
-    query = export.arms_to_sql(arms, control=model.control, table="people", keep=[key], value=value)
+    query = auucmax.export.arms_to_sql(arms, control=model.control, table="people", keep=[key], value=value)
     found = _executed(query, table).sort_values(key)
     return {
         "uplift": {label: found[f"uplift {label}"].to_numpy() for label in model.labels},
@@ -794,11 +795,11 @@ def sql_arms(model, table, key, costs, value):
 
 
 def plan_trial(**assumed):
-    return _plan(campaign.plan_trial(**assumed))
+    return _plan(auucmax.campaign.plan_trial(**assumed))
 
 
 def plan_arms(model, **options):
-    return _plan(campaign.plan_arms(model, **options))
+    return _plan(auucmax.campaign.plan_arms(model, **options))
 
 
 def _plan(found):
@@ -824,7 +825,7 @@ def past_rows(y, **options):
 
 def assign(people, **options):
     """Ids of each arm, in the order of the table; chances; who was chosen; the rule."""
-    found = _quietly(campaign.assign, people, **options)
+    found = _quietly(auucmax.campaign.assign, people, **options)
     table = found.people
     chances = [name for name in table if str(name).startswith(("propensity", "chance"))]
     numbers = {
@@ -852,7 +853,7 @@ def monitor(looks, **named):
     with tempfile.TemporaryDirectory() as folder:
         for number, (table, day) in enumerate(looks):
             state = Path(folder) / "state"
-            look = _quietly(campaign.monitor_trial, table, state, as_of=day, **named)
+            look = _quietly(auucmax.campaign.monitor_trial, table, state, as_of=day, **named)
             arms = getattr(look, "arms", None)
             numbers = {label: _look(own) for label, own in arms.items()} if arms else _look(look)
             found[f"look {number}"] = numbers | {"share_p_value": plain(look.ratio)}
@@ -865,11 +866,11 @@ def _look(look):
 
 
 def verify(table, **options):
-    return _verified(_quietly(campaign.verify, table, **options))
+    return _verified(_quietly(auucmax.campaign.verify, table, **options))
 
 
 def verify_arms(table, **options):
-    found = _quietly(campaign.verify_arms, table, **options)
+    found = _quietly(auucmax.campaign.verify_arms, table, **options)
     return _verified(found) | _read(found, "chosen", "given")
 
 
