@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from auucmax.results import Estimate, Kind, Outcome
+from auucmax._json import short
+from auucmax.results import Estimate, Kind, Missing, Outcome, Why
+
+# Names of outcomes that are counted: "4.5 visits". Other names are shown as they are.
+_NOUNS = {
+    "booking", "call", "cancellation", "click", "complaint", "conversion", "donation", "lead",
+    "login", "order", "purchase", "registration", "renewal", "response", "sale", "signup",
+    "subscription", "visit",
+}  # fmt: skip
+_MODELS = {
+    "auto": "the default model", "shrunk": "shrunk interactions", "boosted": "boosted trees",
+    "auucmax": "AUUC-max", "cvt": "the class transformation", "response": "a response model",
+}  # fmt: skip
 
 
 def unit(outcome: Outcome) -> tuple[float, str]:
@@ -30,30 +43,110 @@ def digits(step: float) -> int:
 def number(value: float, places: int, *, sign: bool = False) -> str:
     """A number with thousands separators.
 
-    >>> number(1234.5, 0), number(0.25, 1, sign=True)
-    ('1,234', '+0.2')
+    >>> number(1234.5, 0), number(0.25, 1, sign=True), number(-0.01, 1)
+    ('1,234', '+0.2', '0.0')
     """
-    return f"{value:{'+' if sign else ''},.{places}f}"
+    rounded = round(value, places) + 0.0  # no minus before a zero
+    return f"{rounded:{'+' if sign else ''},.{places}f}"
+
+
+def places_of(found: Estimate, scale: float = 1.0) -> int:
+    """Decimals for an estimate, by its uncertainty."""
+    wide = found.se
+    if not wide and found.lower is not None and found.upper is not None:
+        wide = (found.upper - found.lower) / 4
+    return digits(scale * (wide or abs(found.value) / 10))
 
 
 def estimate(
-    found: Estimate, *, scale: float = 1.0, places: int | None = None, sign: bool = False
+    found: Estimate,
+    *,
+    scale: float = 1.0,
+    places: int | None = None,
+    sign: bool = False,
+    unit: str = "",
 ) -> str:
     """An estimate with its interval, or the reason why there is none.
 
-    >>> estimate(Estimate(value=0.045, se=0.003, lower=0.039, upper=0.051), scale=100, sign=True)
-    '+4.5 (3.9 to 5.1)'
+    >>> found = Estimate(value=0.045, se=0.003, lower=0.039, upper=0.051)
+    >>> estimate(found, scale=100, sign=True, unit="visits per 100 people")
+    '+4.5 visits per 100 people (3.9 to 5.1)'
     """
-    if places is None:
-        wide = found.se
-        if not wide and found.lower is not None and found.upper is not None:
-            wide = (found.upper - found.lower) / 4
-        places = digits(scale * (wide or abs(found.value) / 10))
-    value = number(scale * found.value, places, sign=sign)
+    places = places_of(found, scale) if places is None else places
+    value = f"{number(scale * found.value, places, sign=sign)} {unit}".rstrip()
     if found.lower is None or found.upper is None:
         return f"{value} (no interval{f': {found.missing}' if found.missing else ''})"
     low, high = number(scale * found.lower, places), number(scale * found.upper, places)
     return f"{value} ({low} to {high})"
+
+
+def effect(found: Estimate, outcome: Outcome, *, sign: bool = True) -> str:
+    """An effect per person in units of the outcome, with its interval.
+
+    >>> found = Estimate(value=0.045, se=0.003, lower=0.039, upper=0.051)
+    >>> effect(found, Outcome(name="visit", kind=Kind.BINARY))
+    '+4.5 visits per 100 people (3.9 to 5.1)'
+    """
+    scale, per = unit(outcome)
+    return estimate(found, scale=scale, sign=sign, unit=f"{gains(outcome)} {per}")
+
+
+def rate(value: float, outcome: Outcome, like: Estimate | None = None) -> str:
+    """A gain per person in units of the outcome, with as many decimals as another estimate."""
+    scale, per = unit(outcome)
+    places = digits(scale * abs(value) / 10) if like is None else places_of(like, scale)
+    return f"{number(scale * value, places)} {gains(outcome)} {per}"
+
+
+def gains(outcome: Outcome) -> str:
+    """What there is more of if treatment works, as the user named it.
+
+    >>> gains(Outcome(name="visit", kind=Kind.BINARY))
+    'visits'
+    >>> gains(Outcome(name="churn", kind=Kind.BINARY, lower_is_better=True))
+    'churn avoided'
+    """
+    name = short(outcome.name)
+    counted = outcome.kind in (Kind.BINARY, Kind.COUNT) and name in _NOUNS
+    return f"{name}s" * counted + name * (not counted) + " avoided" * outcome.lower_is_better
+
+
+def money(value: float) -> str:
+    """An amount of money: cents only where they matter.
+
+    >>> money(2012.4), money(3.456)
+    ('2,012', '3.46')
+    """
+    return number(value, 0 if abs(value) >= 100 or value == round(value) else 2)
+
+
+def people(n: int) -> str:
+    """A number of people.
+
+    >>> people(1), people(1200)
+    ('1 person', '1,200 people')
+    """
+    return f"{n:,} {'person' if n == 1 else 'people'}"
+
+
+def joined(names: Iterable[str], last: str = "and", most: int = 6) -> str:
+    """Names in a sentence.
+
+    >>> joined(["a", "b", "c"]), joined(["a", "b"], "or"), joined(["a", "b", "c"], most=2)
+    ('a, b and c', 'a or b', 'a, b and 1 more')
+    """
+    texts = [short(str(name)) for name in names]
+    if len(texts) > most:
+        texts = [*texts[:most], f"{len(texts) - most} more"]
+        last = "and"
+    return f" {last} ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
+def model_name(name: str, outcome: Outcome) -> str:
+    """A model by a name that says what it is."""
+    if name == "tm":
+        return "two logistic models" if outcome.kind == Kind.BINARY else "two separate models"
+    return _MODELS.get(name, name)
 
 
 def percent(share: float) -> str:
@@ -63,3 +156,81 @@ def percent(share: float) -> str:
     ('30%', '0.5%')
     """
     return f"{100 * share:.2g}%" if 0 < abs(share) < 0.01 else f"{share:.0%}"
+
+
+_WHY = {
+    Why.FAILED_CHECK: "the trial fails its check",
+    Why.FEW_ROWS: "too few people",
+    Why.MIXED_GROUPS: "some groups hold people of both arms",
+    Why.GROUPS: "the size of the largest group is not known",
+    Why.NO_RANGE: "the lowest and highest possible outcome are not known (outcome_range)",
+    Why.NARROW_RANGE: "too many outcomes lie outside the range",
+    Why.EXTREME_PROPENSITY: "some propensities are too close to 0 or 1",
+    Why.NO_BUDGET: "the model was fitted without a budget",
+    Why.OTHER_COSTS: "the trial was judged at costs of other ratios; fit again with these costs",
+    Why.PEOPLE_NOT_MONEY: "the trial was judged along budgets, not numbers of people",
+    Why.LIMITS: "the trial has not judged a choice with these limits",
+    Why.UNLIKE_TRIAL: "these people are not like those of the trial",
+    Why.OTHER_ARMS: "these people get other arms than those of the trial would",
+}
+
+
+def why(missing: Missing | None) -> str:
+    """Why a number is missing."""
+    if missing is None:
+        return "not available"
+    found = _WHY[missing.why]
+    if missing.why == Why.NARROW_RANGE and missing.got is not None:
+        return f"{percent(missing.got)} of the outcomes lie outside the range"
+    if missing.why == Why.UNLIKE_TRIAL and missing.got is not None:
+        return f"{found}: their scores differ by {percent(missing.got)}"
+    return found
+
+
+def why_none(missing: Missing | None) -> str:
+    """None, and why.
+
+    >>> why_none(Missing(why=Why.FEW_ROWS))
+    'none: too few people'
+    """
+    return "none" if missing is None else f"none: {why(missing)}"
+
+
+#: Labels that mean nothing without the name of their column, besides numbers and letters.
+_ANSWERS = {
+    "yes", "nein", "nee", "non", "oui", "sim", "tak", "nie", "true", "false", "treated",
+    "treatment", "control", "test", "none",
+}  # fmt: skip
+
+
+def is_code(label: str) -> bool:
+    """Whether a label says nothing by itself, such as 1, B2, Ja or treated.
+
+    >>> [is_code(label) for label in ("1", "ja", "Treated", "Womens E-Mail")]
+    [True, True, True, False]
+    """
+    has_word = any(char.isalpha() for char in label) and len(label) > 2
+    return not has_word or label.casefold() in _ANSWERS
+
+
+def arm_name(roles: Roles, label: str) -> str:
+    """The label of an arm or the control; with its column if it is a code.
+
+    >>> from auucmax.results import Outcome, Roles
+    >>> visit = Outcome(name="visit", kind=Kind.BINARY)
+    >>> roles = Roles(treatment="mail", arms=("0", "1"), outcome=visit, features=())
+    >>> arm_name(roles, "1"), title(roles)
+    ('mail = 1', 'Who should be treated? Effect on visit')
+    """
+    if is_code(label) and label != "none":
+        return f"{short(roles.treatment)} = {short(label)}"
+    return short(label)
+
+
+def title(roles: Roles) -> str:
+    """The question that a page or card answers."""
+    question = "Who should get which treatment?"
+    if len(roles.arms) == 2:
+        arm = roles.arms[1]
+        question = "Who should be treated?" if is_code(arm) else f"Who should get {short(arm)}?"
+    return f"{question} Effect on {short(roles.outcome.name)}"
