@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from auucmax._json import short
-from auucmax.results import Estimate, Kind, Missing, Outcome, Why
+from auucmax.results import Estimate, Kind, Missing, Outcome, Roles, Why
 
 # Names of outcomes that are counted: "4.5 visits". Other names are shown as they are.
 _NOUNS = {
