@@ -429,7 +429,7 @@ def _rows(evidence, arm):
         "groups": arm.n_groups,
         "lower_is_better": evidence.roles.outcome.lower_is_better,
     }
-    for name, own in zip(("control", "treated"), arm.rows, strict=True):
+    for name, own in zip(("treated", "control"), arm.rows[::-1], strict=True):
         found |= {name: own.n_rows, f"mean_{name}": own.mean}
         found |= {f"events_{name}": own.n_events, f"groups_{name}": own.n_groups}
     return found
@@ -538,8 +538,10 @@ def _cuts(found):
 
 def _rival(one):
     low, high = one.difference.lower, one.difference.upper
-    difference = _estimate(one.difference) | {"p_value": one.difference.p_value}
-    difference.pop("standard_error")
+    difference = {
+        "estimate": one.difference.value, "lower": low, "upper": high,
+        "p_value": one.difference.p_value, "declined": one.difference.missing is not None,
+    }  # fmt: skip
     return {
         # Of a rival against the model.
         "verdict": -1 if (low or 0) > 0 else 1 if (high or 0) < 0 else 0,
