@@ -1,22 +1,15 @@
-"""The page to show: one dictionary of all numbers, and one HTML file, or card, made from it."""
+"""Results in words, as text, HTML and JSON; the page, the card and their figures."""
 
 from __future__ import annotations
 
-from auucmax.present.arms import summarise_arms
-from auucmax.present.card import model_card
-from auucmax.present.check import summarise_check
-from auucmax.present.page import render, write_report
-from auucmax.present.summary import VERSION, Economy, Names, summarise, summarise_model
+from auucmax._optional import lazy_names
 
-__all__ = [
-    "VERSION",
-    "Economy",
-    "Names",
-    "model_card",
-    "render",
-    "summarise",
-    "summarise_arms",
-    "summarise_check",
-    "summarise_model",
-    "write_report",
-]
+_HOME = {
+    "as_json": "brief", "html": "brief", "text": "brief",
+    "model_card": "card", "write_check": "page", "write_report": "page",
+    "Economy": "summary", "Names": "summary", "VERSION": "summary", "summarise": "summary",
+    "summarise_arms": "arms", "summarise_check": "check", "summarise_model": "summary",
+    "render": "page",
+}  # fmt: skip
+__all__ = [*_HOME]
+__getattr__ = lazy_names(__name__, _HOME)

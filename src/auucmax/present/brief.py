@@ -7,44 +7,59 @@ of that kind is first shown. Console, notebook, Markdown, page and ``--json`` st
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 from html import escape
 from importlib import import_module
 from typing import Any
 
+from auucmax._json import plain
 from auucmax._messages import visible
 from auucmax.results import Brief
 
 #: The modules with the words for results, by the module that defines the result.
-_SUBJECTS = (
-    "evidence", "chosen", "check", "plan", "assignment", "monitor", "verification", "comparison",
-)  # fmt: skip
+_SUBJECTS = {
+    "results": ("evidence", "chosen"),
+    "model.uplift_model": ("evidence",),
+    "model.chosen": ("chosen",),
+    "model.check": ("check_words",),
+    "data.randomisation_report": ("check_words",),
+    "data.trial": ("check_words",),
+    "comparison.comparison": ("comparison",),
+    "campaign.plan": ("plan",),
+    "campaign.assign": ("assignment",),
+    "campaign.monitor": ("monitor",),
+    "campaign.verify": ("verification",),
+}
+_MODEL = "MODEL"  #: in a next step: the file of the model
 
 
 @singledispatch
 def brief(result: Any) -> Brief:
     """The words for a result: the verdict first, then facts with units, caveats, a next step."""
-    for subject in _SUBJECTS:
-        try:
+    for kind in type(result).__mro__:
+        for subject in _SUBJECTS.get(kind.__module__.removeprefix("auucmax."), ()):
             import_module(f"auucmax.present.{subject}")
-        except ModuleNotFoundError as error:
-            if error.name != f"auucmax.present.{subject}":
-                raise
     found = brief.dispatch(type(result))
     if found is brief.dispatch(object):
         raise TypeError(f"a result of a known kind is needed, got {type(result).__name__}")
     return found(result)
 
 
-def text(result: Any, *, details: bool = False) -> str:
-    """A result as lines of text.
+@brief.register
+def _(result: Brief) -> Brief:
+    return result
+
+
+def text(result: Any, *, details: bool = False, file: str | None = None) -> str:
+    """A result as lines of text; ``file``: that of the model, for the next step.
 
     >>> print(text(Brief(verdict="It works.", facts=(("Trial", "10 people"), ("Model", "auto")))))
     It works.
       Trial  10 people
       Model  auto
     """
-    found = result if isinstance(result, Brief) else brief(result)
+    found = with_file(brief(result), file)
     rows = [*found.facts, *(found.details if details else ())]
     rows += [("Next", found.next_step)] if found.next_step else []
     width = max((len(name) for name, _ in rows), default=0)
@@ -55,7 +70,7 @@ def text(result: Any, *, details: bool = False) -> str:
 
 def html(result: Any) -> str:
     """A result for a notebook; everything from data is escaped."""
-    found = result if isinstance(result, Brief) else brief(result)
+    found = brief(result)
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(visible(name))}</th>"
         f"<td style='text-align:left'>{escape(visible(value))}</td></tr>"
@@ -63,3 +78,16 @@ def html(result: Any) -> str:
     )
     notes = "".join(f"<p>{escape(visible(caveat))}</p>" for caveat in found.caveats)
     return f"<p><strong>{escape(visible(found.verdict))}</strong></p><table>{rows}</table>{notes}"
+
+
+def as_json(result: Any, *, file: str | None = None) -> dict[str, Any]:
+    """A result as plain JSON, with its words next to it."""
+    numbers = getattr(result, "to_json", None) or result.to_dict
+    return {"result": plain(numbers()), "brief": with_file(brief(result), file).to_json()}
+
+
+def with_file(found: Brief, file: str | None) -> Brief:
+    """The words with the file of the model in the next step."""
+    if found.next_step is None or file is None:
+        return found
+    return replace(found, next_step=found.next_step.replace(_MODEL, file))
