@@ -364,7 +364,10 @@ class Ratio(Result):
 
 
 class ArmEvidence(Result):
-    """How one arm ranks people against the control; its curve ends at everyone."""
+    """How one arm ranks people against the control; its curve ends at everyone.
+
+    ``people``: the top of the ranking at several shares.
+    """
 
     arm: str
     rows: tuple[ArmRows, ArmRows]
@@ -383,7 +386,7 @@ class ArmEvidence(Result):
     cuts: Cuts | None
     missing: Missing | None
     drivers: Drivers | None
-    people: People | None
+    people: tuple[People, ...]
     check: dict[str, Any] | None
     propensity: tuple[float, float] | None = None
 

@@ -475,7 +475,7 @@ def _evidence(evidence, arm):
             | _estimate(own.contrasts[0].effect) | {"detectable": 2.8 * own.contrasts[0].effect.se}
             for k, own in enumerate(segments.parts)
         }
-    found["people"] = _people_bins(arm.people)
+    found["people"] = _people_bins(next((own for own in arm.people if own.share == 0.3), None))
     drivers = arm.drivers
     found["drivers"] = {
         "names": [f"{own.name}={own.category}" for own in drivers.drivers],

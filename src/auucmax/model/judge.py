@@ -94,7 +94,7 @@ def arm_evidence(
     cuts: Cuts | None = None,
     missing: Missing | None = None,
     drivers: Drivers | None = None,
-    people: People | None = None,
+    people: tuple[People, ...] = (),
     level: float = LEVEL,
 ) -> ArmEvidence:
     """How the rows of an arm and the control rank by a score of models not trained on them.

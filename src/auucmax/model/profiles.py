@@ -11,28 +11,30 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._json import short
+from auucmax._json import plain, short
 from auucmax._validation import Floats
 from auucmax.data.binning import Binned
 from auucmax.data.covariates import Feature, encode
 from auucmax.data.few import LEAST_ROWS
 from auucmax.results import Driver, Drivers, People, Profile, Term
 
+TOPS = tuple(k / 10 for k in range(1, 10))  #: shares whose top is described
 MOST_COLUMNS = 8  #: of a profile
 MOST_DRIVERS = 25
 
 
-def describe_top(columns: Sequence[Binned], score: Floats, share: float) -> People:
-    """Each column's bins in the top-scored share of the people and in the rest.
+def describe_top(columns: Sequence[Binned], score: Floats) -> tuple[People, ...]:
+    """Each column's bins in the top of the people and in the rest, at shares from 10% to 90%.
 
     >>> import pandas as pd
     >>> from auucmax.data.binning import binned
     >>> frame = pd.DataFrame({"age": np.arange(200), "home": ["yes", "no"] * 100})
-    >>> found = describe_top(binned(frame, 2), np.arange(200.0), 0.5)
-    >>> [(one.bins, one.inside) for one in found.columns]
-    [(('up to 100', 'over 100'), (None, 0.99)), (('yes', 'no'), (0.5, 0.5))]
+    >>> half = describe_top(binned(frame, 2), np.arange(200.0))[4]
+    >>> half.share, [(one.bins, one.inside) for one in half.columns]
+    (0.5, [(('up to 100', 'over 100'), (None, 0.99)), (('yes', 'no'), (0.5, 0.5))])
     """
-    return _compare(columns, top_part(score, share), share, None)
+    kept = _with_enough(columns)
+    return tuple(_compare(kept, top_part(score, share), share, None) for share in TOPS)
 
 
 def describe_arms(
@@ -42,30 +44,36 @@ def describe_arms(
 
     Arms that fewer than 20 people get, or all but fewer than 20, are left out.
     """
-    found = []
+    kept, found = _with_enough(columns), []
     for number, label in enumerate(labels, start=1):
         own = given == number
         if LEAST_ROWS <= own.sum() <= len(own) - LEAST_ROWS:
-            found.append(_compare(columns, own.astype(np.float64), share, label))
+            found.append(_compare(kept, own.astype(np.float64), share, label))
     return tuple(found)
+
+
+def _with_enough(columns: Sequence[Binned]) -> list[Binned]:
+    """The columns with at least 20 people in each bin."""
+    found = (column.with_least(LEAST_ROWS) for column in columns)
+    return [column for column in found if column is not None]
 
 
 def _compare(columns: Sequence[Binned], inside: Floats, share: float, arm: str | None) -> People:
     """Some people, by the part (n,) of each, against the others; columns that differ most first."""
     found = []
     for column in columns:
-        own = column.with_least(LEAST_ROWS)
-        if own is None:
-            continue
-        parts = [_shares(own.counts(weight)) for weight in (inside, 1 - inside)]
+        counts = column.counts(inside)
+        parts = [_shares(counts), _shares(column.counts() - counts)]
         distance = float(np.abs(np.nan_to_num(parts[0]) - np.nan_to_num(parts[1])).sum() / 2)
-        shares = [tuple(None if np.isnan(x) else x for x in part.tolist()) for part in parts]
         found.append(
             Profile(
-                name=own.name, bins=own.names, inside=shares[0], outside=shares[1],
+                name=column.name,
+                bins=column.names,
+                inside=tuple(plain(parts[0])),
+                outside=tuple(plain(parts[1])),
                 distance=distance,
             )
-        )  # fmt: skip
+        )
     found.sort(key=lambda one: -one.distance)
     return People(share=share, n_columns=len(found), columns=tuple(found[:MOST_COLUMNS]), arm=arm)
 

@@ -293,7 +293,7 @@ class Splits(NamedTuple):
         )
 
     def best(self, sums: Floats, least: int) -> tuple[float, tuple[Side, Side] | None]:
-        """The best of them and its value, by sums (3 arms, cells); none if all leave too few rows."""
+        """The best split and its value, by sums (3 arms, cells); none if all leave too few rows."""
         if not self.sides:
             return -np.inf, None
         left = np.stack([sums[:, cells].sum(axis=1) for cells in self.cells], axis=1)
