@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
+from auucmax._errors import InputError
 from auucmax._files import private_folder
 from auucmax._optional import import_optional
 from auucmax._validation import listed
@@ -231,6 +232,19 @@ class Signs(NamedTuple):
     def of(cls, table: pd.DataFrame) -> Signs:
         """Those of a frame that was read from texts."""
         return cls(*table.attrs.get(_SIGNS, ()))
+
+    def check(self, decimal: str | None, columns: Collection[str]) -> None:
+        """Raise an InputError if points in ``columns`` are read otherwise than ``decimal`` says."""
+        guessed = [name for name in self.guessed if name in columns]
+        # Where the sign is not known points are decimal, though no column shows it.
+        if guessed and decimal is not None and (self.decimal or ".") != decimal:
+            meant = {".": "a decimal sign", ",": "between thousands"}
+            raise InputError(
+                "decimal", f"known for {listed(guessed)}, where points are {meant[decimal]} in the "
+                f"table of the fit", f"numbers such as 1.696, whose points would be "
+                f"{meant[',' if decimal == '.' else '.']} here",
+                f"Pass the sign: {decimal!r} if they are written as in the fit.",
+            )  # fmt: skip
 
 
 _SIGNS = "auucmax signs"  # a list in the attrs of a frame, which pandas hands on

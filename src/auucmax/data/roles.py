@@ -186,6 +186,13 @@ def _propensity(
     return tuple((label, column) for label, column in arm_columns(given, labels, columns))
 
 
+def propensity_columns(
+    table: pd.DataFrame, roles: Roles, given: Any
+) -> tuple[tuple[str, str], ...]:
+    """(arm, column) of every arm but one, for new rows of a trial; the arm is "" for one column."""
+    return _propensity(table, arm_counts(table, roles.treatment), given)
+
+
 def _features(
     table: pd.DataFrame, features: Sequence[str] | None, others: list[str], left_out: set[str]
 ) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from auucmax._errors import InputError
-from auucmax.data import RandomisationReport
+from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
@@ -62,6 +62,12 @@ class TrialCheck:
     def failed(self) -> bool:
         """Whether the check of an arm fails."""
         return any(one.failed for one in self.arms)
+
+    def require(self) -> None:
+        """Raise a FailedCheckError if chance does not explain the difference between arms."""
+        for one in self.arms:
+            if one.report.stops:
+                raise FailedCheckError(one.report.verdict, one.report)
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain JSON."""

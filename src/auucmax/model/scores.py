@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from auucmax._validation import check_column
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
