@@ -60,7 +60,9 @@ def evidence_brief(found: Evidence) -> Brief:
         details += _of_arm(_arm_details(arm, outcome), arm, several)
     if several:
         facts.append(("Best arm for each", _policy(found)))
-        details.append(("Guarantee", guarantee(policy.certificate, policy.missing, outcome)))
+        sure = policy.certificate is not None and policy.certificate.gain > 0
+        promise = guarantee(policy.certificate, policy.missing, outcome)
+        (facts if sure else details).append(("Guarantee", promise))
     facts.append(trial)
     if policy.segments is not None:
         details += _segments(policy.segments, found)
@@ -236,10 +238,12 @@ def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
     if arm.effect.se:
         least = words.rate(DETECTABLE * arm.effect.se, outcome, arm.effect)
         found.append(("Power", f"an average effect of {least} is found with 80% power"))
-    for own in arm.rows:
+    means = []
+    for own in reversed(arm.rows):
         mean = words.number(scale * own.mean, words.places_of(arm.effect, scale))
-        events = "" if own.n_events is None else f", {own.n_events:,} not 0"
-        found.append((own.name, f"{own.n_rows:,} people, mean {mean}{events}"))
+        events = "" if own.n_events is None else f" ({own.n_events:,} of {own.n_rows:,} not 0)"
+        means.append(f"{short(own.name)} {mean}{events}")
+    found.append((f"Mean {short(outcome.name)}", ", ".join(means)))
     if arm.drivers is not None and arm.drivers.drivers:
         names = dict.fromkeys(own.name for own in arm.drivers.drivers)
         found.append(("Score follows", words.joined(names, most=5)))
@@ -309,19 +313,19 @@ def _of_rivals(found: Evidence) -> tuple[str, ...]:
 
 
 def _segments(found: Segments, evidence: Evidence) -> list[tuple[str, str]]:
-    control = evidence.roles.arms[0]
+    outcome, several = evidence.roles.outcome, len(evidence.arms) > 1
+    scale, per = words.unit(outcome)
     lines = []
     for part in found.parts:
         effects = [
-            words.effect(own.effect, evidence.roles.outcome)
-            + (f" {short(own.arm)}" if len(evidence.arms) > 1 else "")
+            (f"{short(own.arm)} " if several else "")
+            + words.estimate(own.effect, scale=scale, sign=True)
             for own in part.contrasts
-            if own.over == control
+            if own.over == evidence.roles.arms[0]
         ]
         rule = " and ".join(part.rule) or "everyone"
-        lines.append(
-            ("Segment", f"{rule}: {words.percent(part.share)} of people, {', '.join(effects)}")
-        )
+        gains = f"{', '.join(effects)} {words.gains(outcome)} {per}"
+        lines.append(("Segment", f"{rule}: {words.percent(part.share)} of people, {gains}"))
     return lines
 
 

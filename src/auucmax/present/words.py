@@ -111,12 +111,14 @@ def gains(outcome: Outcome) -> str:
     return f"{name}s" * counted + name * (not counted) + " avoided" * outcome.lower_is_better
 
 
-def money(value: float) -> str:
-    """An amount of money: cents only where they matter.
+def money(value: float, like: Estimate | None = None) -> str:
+    """An amount of money: cents only where they matter; ``like``: as certain as this estimate.
 
-    >>> money(2012.4), money(3.456)
-    ('2,012', '3.46')
+    >>> money(2012.4), money(3.456), money(64.05, Estimate(value=64.05, se=20.0))
+    ('2,012', '3.46', '64')
     """
+    if like is not None:
+        return number(value, 2 if places_of(like) else 0)
     return number(value, 0 if abs(value) >= 100 or value == round(value) else 2)
 
 
@@ -160,7 +162,7 @@ def percent(share: float) -> str:
 
 _WHY = {
     Why.FAILED_CHECK: "the trial fails its check",
-    Why.FEW_ROWS: "too few people",
+    Why.FEW_ROWS: "too few people in the trial",
     Why.MIXED_GROUPS: "some groups hold people of both arms",
     Why.GROUPS: "the size of the largest group is not known",
     Why.NO_RANGE: "the lowest and highest possible outcome are not known (outcome_range)",
@@ -191,7 +193,7 @@ def why_none(missing: Missing | None) -> str:
     """None, and why.
 
     >>> why_none(Missing(why=Why.FEW_ROWS))
-    'none: too few people'
+    'none: too few people in the trial'
     """
     return "none" if missing is None else f"none: {why(missing)}"
 

@@ -1,0 +1,173 @@
+"""Words for a decision: whom to treat, what it costs and brings, and what else is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from auucmax._json import short
+from auucmax.model.chosen import Targeting
+from auucmax.present import words
+from auucmax.present.brief import brief
+from auucmax.results import Brief, Decision, Estimate, Plan, State, Why
+
+_FIXED = (Why.FEW_ROWS, Why.NO_RANGE)  # with which other plans for the same people are still known
+
+
+@brief.register
+def _(found: Decision) -> Brief:
+    return decision_brief(found)
+
+
+@brief.register
+def _(found: Targeting) -> Brief:
+    told = decision_brief(found.decision)
+    facts = list(told.facts)
+    plan, outcome = found.decision.plan, found.decision.outcome
+    if plan.missing is not None and plan.missing.why != Why.FAILED_CHECK and found.n_treated:
+        total = words.number(found.uplift, words.digits(found.uplift / 10))
+        facts.append((f"Predicted {words.gains(outcome)}", f"{total} by the model alone"))
+    left_out = [
+        (found.n_excluded, "excluded"),
+        (found.n_repeated, "repeated rows"),
+    ]
+    if any(n for n, _ in left_out):
+        facts.append(("Left out", ", ".join(f"{n:,} {why}" for n, why in left_out if n)))
+    caveats = list(told.caveats)
+    far = [own for own in found.shifts if own.is_large]
+    if far and (plan.missing is None or plan.missing.why != Why.UNLIKE_TRIAL):
+        distance = words.percent(max(own.distance for own in far))
+        caveats.append(
+            f"scores differ from those of the trial by up to {distance} of the people: check "
+            f"columns and units."
+        )
+    if found.n_unknown_ids:
+        caveats.append(f"{found.n_unknown_ids:,} of the ids to exclude are not in this table.")
+    if found.n_nameless:
+        caveats.append(f"{words.people(found.n_nameless)} have no id.")
+    if found.assumed_costs:
+        caveats.append("costs are those of the fit; pass cost= for others.")
+    step = told.next_step
+    if found.decision.is_good:
+        step = "auucmax assign --model MODEL --explore .1 leaves some untreated, to verify the gain"
+    details = list(told.details)
+    choice = found.choice
+    if choice.n_tied_taken < choice.n_tied:
+        details.append(
+            ("Ties", f"{choice.n_tied_taken:,} of {choice.n_tied:,} with the last score, at random")
+        )
+    return replace(
+        told, facts=tuple(facts), caveats=tuple(caveats), next_step=step, details=tuple(details)
+    )
+
+
+def decision_brief(found: Decision, *, currency: str = "") -> Brief:
+    """The words for a decision; ``currency`` is written after amounts of money."""
+    plan, money = found.plan, f" {short(currency)}" if currency else ""
+    facts = []
+    counts = [f"{n:,} {short(name)}" for n, name in zip(plan.counts, found.arms[1:], strict=True)]
+    if len(counts) > 1 and sum(plan.counts):
+        facts.append(("Arms", ", ".join(counts)))
+    if plan.profit is not None and plan.gain is not None and sum(plan.counts):
+        facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
+    what = "profit" if plan.terms.has_profit else "gain"
+    if guaranteed := _guaranteed(found, what, money):
+        facts.append((f"Guaranteed {what}", guaranteed))
+    everyone = found.everyone
+    n_treated = sum(plan.counts)
+    if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
+        facts.append(("Treat everyone", _expected(everyone, found, money)))
+    return Brief(
+        verdict=_verdict(found, money), facts=tuple(facts), next_step=_instead(found, money)
+    )
+
+
+def _verdict(found: Decision, money: str) -> str:
+    plan, n_treated, n_people = found.plan, sum(found.plan.counts), found.plan.n_people
+    if not n_treated:
+        why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
+        return f"Treat nobody of {words.people(n_people)}: {why}."
+    who = f"{n_treated:,} of {words.people(n_people)} ({words.percent(n_treated / n_people)})"
+    if n_treated == n_people:
+        who = f"all {words.people(n_people)}"
+    what = "profit" if plan.terms.has_profit else "gain"
+    cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}{money}, "
+    if found.state == State.UNKNOWN:
+        cost = cost and f" ({cost.removesuffix(', ')})"
+        return f"The {what} of treating {who}{cost} is not known: {words.why(plan.missing)}."
+    start = "Treat" if found.is_good else "Do not treat"
+    if found.state == State.UNCLEAR:
+        start = f"No clear {what} from treating"
+    return f"{start} {who}: {cost}{_expected(plan, found, money)}."
+
+
+def _expected(plan: Plan, found: Decision, money: str) -> str:
+    """What a plan is expected to bring: profit, or else gain; or why that is not known."""
+    if plan.profit is not None:
+        return _money(plan.profit, money, sure=_is_guaranteed(plan))
+    if plan.gain is None:
+        return words.why(plan.missing)
+    gain = plan.gain
+    if _is_guaranteed(plan) and (gain.lower is None or gain.lower <= 0):
+        gain = replace(gain, lower=None, upper=None)  # the guarantee says more
+        return f"expected gain {words.number(gain.value, words.places_of(gain))}" + _unit(found)
+    return f"expected gain {words.estimate(gain, unit=words.gains(found.outcome))}"
+
+
+def _unit(found: Decision) -> str:
+    return f" {words.gains(found.outcome)}"
+
+
+def _money(found: Estimate, money: str, *, sure: bool = False) -> str:
+    """An expected profit, or a loss as an amount above 0."""
+    value, lower, upper = found.value, found.lower, found.upper
+    start = f"expected profit {words.money(value, found)}{money}"
+    if value < 0:
+        start = f"expected loss of {words.money(-value, found)}{money}"
+    if lower is None or upper is None or (sure and lower <= 0):
+        return start
+    ends = (-upper, -lower) if value < 0 else (lower, upper)
+    return f"{start} ({' to '.join(words.money(end, found) for end in ends)})"
+
+
+def _is_guaranteed(plan: Plan) -> bool:
+    return plan.guaranteed is not None and plan.guaranteed > 0
+
+
+def _others_known(plan: Plan) -> bool:
+    """Whether other plans for these people are known, too."""
+    return plan.missing is None or plan.missing.why in _FIXED
+
+
+def _guaranteed(found: Decision, what: str, money: str) -> str:
+    plan, certain = found.plan, found.certain
+    n = plan.n_people
+
+    def amount(value: float) -> str:
+        if plan.terms.has_profit:
+            return words.money(value) + money
+        return words.number(value, words.digits(value / 10)) + _unit(found)
+
+    if plan.guaranteed is not None and plan.guaranteed > 0:
+        return f"at least {amount(plan.guaranteed)}"
+    if certain is None or certain.guaranteed is None or not _others_known(plan):
+        return "none" if plan.guaranteed is not None else ""
+    own, other = (words.percent(sum(one.counts) / n) for one in (plan, certain))
+    return f"none at {own}; at least {amount(certain.guaranteed)} at {other}"
+
+
+def _instead(found: Decision, money: str) -> str | None:
+    """What to do instead of a plan that is no advice."""
+    better = found.better
+    if found.is_good or not sum(found.plan.counts):
+        return None
+    if found.plan.missing is not None and found.plan.missing.why == Why.FAILED_CHECK:
+        return "find out how people were assigned, with auucmax check"
+    if better is not None and _others_known(found.plan):
+        n = sum(better.counts)
+        share = words.percent(n / better.n_people)
+        return f"treat {words.people(n)} ({share}) instead: {_expected(better, found, money)}"
+    if found.state in (State.HARM, State.LOSS):
+        return "treat nobody"
+    if found.state == State.UNCLEAR or _others_known(found.plan):
+        return "treat a random part and others not, for a clear answer: auucmax assign"
+    return None
