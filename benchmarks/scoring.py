@@ -56,7 +56,7 @@ def cases(*, quick: bool = False) -> list[Case]:
 
 
 def arrays(rows: int, n_trees: int, times: int = 1) -> Callable[[], Any]:
-    from auucmax.estimators.trees import trees_of
+    from benchmarks.lightgbm_trees import trees_of
 
     trees, X = trees_of(_booster(n_trees)), _features(rows)
     return lambda: [trees.predict(X) for _ in range(times)]

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr, t
 
 from auucmax import Trial, TwoModels, auuc_score
-from auucmax.data.fetch import fetch_ihdp
-from auucmax.estimators import (
+from auucmax.baselines import (
     GANITE,
     CFRNet,
     DependentDataRepresentation,
     MinimaxLinear,
     SharedDataRepresentation,
     TARNet,
-    TransformedOutcome,
 )
+from auucmax.data.fetch import fetch_ihdp
+from auucmax.estimators import TransformedOutcome
 from auucmax.metrics.functions import pehe
 from experiments import page
 from experiments.harness import Line, Task

@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from auucmax import AUUCMax, Trial, TwoModels, auuc_inference, auuc_score
+from auucmax.baselines import GANITE, SharedDataRepresentation, TARNet
 from auucmax.data.fetch import fetch_jobs
-from auucmax.estimators import GANITE, SharedDataRepresentation, TARNet
 from auucmax.metrics.functions import policy_risk_inference
 from experiments import jobs_page
 from experiments.harness import Line, Task

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
 from auucmax import ClassTransformation, TrialKFold, TwoModels, auuc_score
-from auucmax.estimators import (
+from auucmax.baselines import (
     GANITE,
     DependentDataRepresentation,
     SharedDataRepresentation,

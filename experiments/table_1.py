@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from auucmax import AUUCMax
-from auucmax.estimators import MinimaxLinear, UpliftLambdaMART
+from auucmax.baselines import MinimaxLinear, UpliftLambdaMART
 from experiments.arm_logistic import PathTuned
 from experiments.harness import Line, Task
 from experiments.models import describe, measure

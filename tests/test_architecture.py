@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import auucmax
+import auucmax.baselines
 import auucmax.estimators
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,5 +116,7 @@ def test_examples_of_the_models_page_run(capsys):
 
 def test_every_estimator_is_on_the_models_page():
     page = (ROOT / "docs" / "models.md").read_text()
-    for estimator in auucmax.estimators.ALL_ESTIMATORS:
+    for estimator in (
+        *auucmax.estimators.ALL_ESTIMATORS, *auucmax.baselines.ALL_BASELINES
+    ):  # fmt: skip
         assert f"`{estimator.__name__}`" in page

@@ -6,9 +6,9 @@ import pytest
 
 from auucmax import TwoModels, UpliftCurveDisplay, compare, make_trial
 from auucmax._optional import import_optional, lazy_names
+from auucmax.baselines import UpliftLambdaMART
 from auucmax.campaign import plan_trial
 from auucmax.data import read_table
-from auucmax.estimators import UpliftLambdaMART
 from auucmax.rows import stream_table
 
 

@@ -6,8 +6,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from auucmax import TwoModels, make_trial
+from auucmax.baselines import MinimaxLinear
 from auucmax.comparison import Comparison
-from auucmax.estimators import MinimaxLinear, TransformedOutcome
+from auucmax.estimators import TransformedOutcome
 
 TRIAL = make_trial(600, n_features=4, base_rate=0.4, random_state=0)
 

@@ -1,4 +1,4 @@
-"""What every estimator must do; runs over ALL_ESTIMATORS."""
+"""What every estimator and baseline must do."""
 
 from importlib.util import find_spec
 
@@ -23,8 +23,10 @@ from auucmax import (
     auuc_scorer,
     make_trial,
 )
+from auucmax.baselines import ALL_BASELINES
 from auucmax.estimators import ALL_ESTIMATORS, ShrunkInteractions
 
+ALL = (*ALL_ESTIMATORS, *ALL_BASELINES)
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": (
         "the stand-in treatment is a function of a row's place, so repeated rows change arms"
@@ -88,7 +90,7 @@ def with_fixed_treatment(cls):
 
 
 def all_checks():
-    for cls in ALL_ESTIMATORS:
+    for cls in ALL:
         estimator = with_fixed_treatment(cls)(**QUICK.get(cls.__name__, {}))
         library = NEEDS.get(cls.__name__, "numpy")
         missing = pytest.mark.skipif(find_spec(library) is None, reason=f"needs {library}")
@@ -130,7 +132,7 @@ def trials():
     ]
 
 
-@pytest.fixture(params=ALL_ESTIMATORS, ids=lambda cls: cls.__name__)
+@pytest.fixture(params=ALL, ids=lambda cls: cls.__name__)
 def estimator(request):
     name = request.param.__name__
     pytest.importorskip(NEEDS.get(name, "numpy"))

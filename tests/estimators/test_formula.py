@@ -18,20 +18,16 @@ from sklearn.preprocessing import (
 )
 
 from auucmax import make_trial
+from auucmax.baselines import DependentDataRepresentation
 from auucmax.estimators import (
     AUUCMax,
     BoostedEffect,
     ClassTransformation,
-    DependentDataRepresentation,
-    MinimaxLinear,
     ScoreOnly,
-    SharedDataRepresentation,
     ShrunkInteractions,
-    SVMDifferentialPrediction,
     TransformedOutcome,
     TwoModels,
     UpliftEnsemble,
-    UpliftLambdaMART,
 )
 from auucmax.estimators.base import fit_rows
 from auucmax.estimators.formula import Formula, FormulaError, Part
@@ -48,15 +44,10 @@ SCALERS = {
 MODELS = {
     "auucmax": AUUCMax(random_state=0),
     "auucmax, no scale": AUUCMax(scale="none", selection=None, norm=1.0),
-    "svm-dp": SVMDifferentialPrediction(),
-    "mml": MinimaxLinear(random_state=0),
     "tm": TwoModels(),
     "tm, ridge": TwoModels(Ridge()),
     "cvt": ClassTransformation(),
     "cvt, search": ClassTransformation(GridSearchCV(LogisticRegression(), {"C": [0.1, 1]}, cv=2)),
-    "sdr": SharedDataRepresentation(arm_scale=0.3),
-    "sdr, no column": SharedDataRepresentation(treatment_column=False),
-    "sdr, ridge": SharedDataRepresentation(Ridge()),
     "si": ShrunkInteractions(random_state=0),
     "si, no hinges": ShrunkInteractions(hinges=False, random_state=0),
     "hb": BoostedEffect(base_rounds=(20,), effect_rounds=(10,), random_state=0),
@@ -64,7 +55,6 @@ MODELS = {
     "hb, no trees for the effect": BoostedEffect(
         base_rounds=(20,), effect_rounds=(0,), random_state=0
     ),
-    "pcg": UpliftLambdaMART(n_trees=10, early_stopping=None, random_state=0),
     "ensemble": UpliftEnsemble(
         [ShrunkInteractions(), BoostedEffect(base_rounds=(20,), effect_rounds=(10,)), TwoModels()],
         random_state=0,

@@ -26,13 +26,8 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from auucmax import auuc_inference, auuc_score, load_hillstrom, make_trial
-from auucmax.estimators import (
-    ClassTransformation,
-    DependentDataRepresentation,
-    SharedDataRepresentation,
-    TransformedOutcome,
-    TwoModels,
-)
+from auucmax.baselines import DependentDataRepresentation, SharedDataRepresentation
+from auucmax.estimators import ClassTransformation, TransformedOutcome, TwoModels
 from auucmax.estimators.base import count_parameters
 
 REDUCTIONS = [

@@ -5,13 +5,14 @@ from dataclasses import replace
 import lightgbm
 import numpy as np
 import pytest
+from benchmarks.lightgbm_trees import trees_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import forests
 
 from auucmax import make_trial
-from auucmax.estimators import UpliftLambdaMART, trees
-from auucmax.estimators.trees import trees_of
+from auucmax.baselines import UpliftLambdaMART
+from auucmax.estimators import trees
 
 
 @pytest.fixture(scope="module")
@@ -134,29 +135,6 @@ def test_unsound_trees_are_refused(fitted):
             replace(found, **change).check(X.shape[1])
     with pytest.raises(ValueError, match="should be nodes that lead to leaves"):
         found.check(2)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"categorical_feature": [2], "min_data_per_group": 1}, "sets of categories"),
-        ({"linear_tree": True}, "linear_tree"),
-        ({"zero_as_missing": True}, "zero_as_missing"),
-        ({"boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1}, "boosting='rf'"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")  # LightGBM's, of where parameters are given
-def test_trees_that_arrays_would_score_otherwise_are_refused(parameters, message):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=(300, 2)), rng.integers(0, 4, 300)])
-    y = X[:, 0] * (X[:, 1] > 0) + (X[:, 2] == 2)
-    settings = {"verbosity": -1, "num_leaves": 6, "min_data_in_leaf": 5, "num_threads": 1}
-    data = lightgbm.Dataset(X, y, params={"verbosity": -1})
-    booster = lightgbm.train(settings | parameters, data, num_boost_round=5)
-    with pytest.raises(
-        ValueError, match=f"trees to be saved or exported should split numbers.*{message}"
-    ):
-        trees_of(booster)
 
 
 def test_boosting_with_dropped_trees_is_a_sum_like_any_other():

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import auucmax
-from auucmax import certificates, data, estimators, metrics, targeting
+from auucmax import baselines, certificates, data, estimators, metrics, targeting
 from auucmax import model as models
 from auucmax.certificates.anytime import AnytimeBets
 from auucmax.results import Kind, State, Terms
@@ -322,11 +322,12 @@ def anytime(y, scores, treated, batches, level=0.0125, least=None, chance=None):
 
 def estimator_names():
     """Every public estimator, so that a new one that is not recorded is noticed."""
-    return sorted({own for own in estimators.__all__ if own != "ALL_ESTIMATORS"})
+    return sorted({*estimators.__all__, *baselines.__all__} - {"ALL_ESTIMATORS", "ALL_BASELINES"})
 
 
 def make_estimator(name, **parameters):
-    return getattr(estimators, name)(**parameters)
+    home = baselines if name in baselines.__all__ else estimators
+    return getattr(home, name)(**parameters)
 
 
 def fit_predict(name, X, y, treatment, new_X, weights=None, **parameters):
@@ -849,22 +850,31 @@ def assign(people, **options):
     return numbers, table
 
 
-def monitor(looks, **named):
+def monitor(looks, *, score_column, rival_column=None, least_chance=None, **named):
     """Looks at a running trial by one state file; ``looks``: tables and the days of the looks."""
     found = {}
+    if rival_column is not None:  # whose bounds took a third of delta
+        named["delta"] = 0.05 * 2 / 3
     with tempfile.TemporaryDirectory() as folder:
         for number, (table, day) in enumerate(looks):
-            state = Path(folder) / "state"
-            look = _quietly(auucmax.campaign.monitor_trial, table, state, as_of=day, **named)
-            arms = getattr(look, "arms", None)
-            numbers = {label: _look(own) for label, own in arms.items()} if arms else _look(look)
-            found[f"look {number}"] = numbers | {"share_p_value": plain(look.ratio)}
+            look = _quietly(
+                campaign.monitor_trial, table, Path(folder) / "state", as_of=day,
+                score=score_column, least_propensity=least_chance, **named,
+            )  # fmt: skip
+            arms = {own.arm: _look(look, own) for own in look.arms}
+            numbers = arms if len(arms) > 1 else arms[look.arms[0].arm]
+            found[f"look {number}"] = numbers | {"share_p_value": plain(look.ratio_p_value)}
     return found
 
 
-def _look(look):
-    counts = _read(look, "n_rows", "n_new", "n_bet", "n_waiting", "n_beyond", "blocks")
-    return counts | {"bounds": plain(look.bounds), "fails": look.failed is not None}
+def _look(look, arm):
+    shared = _read(look, "n_new", "n_waiting") if len(look.arms) == 1 else {}
+    bounds = {
+        name: {"estimate": own.value, "lower": own.lower, "upper": own.upper}
+        for name, own in (("effect", arm.effect), ("gain", arm.gain))
+    }
+    counts = _read(arm, "n_rows", "n_bet") | shared | {"n_beyond": look.n_clipped}
+    return counts | {"bounds": bounds, "fails": look.verdict.is_failure}
 
 
 def verify(table, **options):

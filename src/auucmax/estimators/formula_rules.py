@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from auucmax._validation import Floats
@@ -17,19 +16,14 @@ from auucmax.estimators.auucmax import AUUCMax
 from auucmax.estimators.boosted import BoostedEffect
 from auucmax.estimators.ensemble import UpliftEnsemble
 from auucmax.estimators.formula import Formula, FormulaError, Part, RankMean
-from auucmax.estimators.lambdamart import UpliftLambdaMART
 from auucmax.estimators.meta import (
     ClassTransformation,
     ResponseModel,
-    SharedDataRepresentation,
     TransformedOutcome,
     TwoModels,
 )
-from auucmax.estimators.mml import MinimaxLinear
 from auucmax.estimators.shrunk import ShrunkInteractions
-from auucmax.estimators.svm_dp import SVMDifferentialPrediction
 from auucmax.estimators.targets import loss_of
-from auucmax.estimators.trees import TreeScores, trees_of
 
 _N_CHECKS = 16
 
@@ -37,12 +31,11 @@ _N_CHECKS = 16
 def formula_of(estimator: Any) -> Formula | RankMean:
     """The formula of a fitted model's scores, checked against its ``predict``.
 
-    AUUCMax, SVMDifferentialPrediction and MinimaxLinear (not with scale="unit-rows") are one part
-    with the identity. TwoModels, ClassTransformation, SharedDataRepresentation and
-    TransformedOutcome are one part or two, if the models inside are linear or logistic; scalers
-    before them in a pipeline are folded into the coefficients. ShrunkInteractions has hinges,
-    BoostedEffect and UpliftLambdaMART have trees, and an UpliftEnsemble of such models is a
-    :class:`RankMean`. Others: :class:`FormulaError`.
+    AUUCMax is one part with the identity (not with scale="unit-rows"). TwoModels,
+    ClassTransformation, TransformedOutcome and ResponseModel are one part or two, if the models
+    inside are linear or logistic; scalers before them in a pipeline are folded into the
+    coefficients. ShrunkInteractions has hinges, BoostedEffect has trees, and an UpliftEnsemble of
+    such models is a :class:`RankMean`. Others: :class:`FormulaError`.
 
     Examples
     --------
@@ -92,15 +85,6 @@ def _linear_score(estimator: Any) -> Formula:
     return Formula((Part(1.0, "identity", float(estimator.intercept_), coef),))
 
 
-def _shared(estimator: Any) -> Formula:
-    """Stacked columns [x, s x, 0, 1] and [x, 0, s x, 0]: the coefficients of x are sums."""
-    whole, d, scale = _part(estimator.model_), estimator.n_features_in_, estimator.arm_scale_
-    shared, own_treated, own_control = whole.coef[: 3 * d].reshape(3, d)
-    level = float(whole.coef[3 * d]) if estimator.treatment_column_ else 0.0
-    treated = Part(1.0, whole.link, whole.intercept + level, shared + scale * own_treated)
-    return Formula((treated, Part(-1.0, whole.link, whole.intercept, shared + scale * own_control)))
-
-
 def _shrunk(estimator: Any) -> Formula:
     """A part for each arm and strength of shrinkage."""
     treated, control = estimator.amounts_.tolist()
@@ -137,14 +121,6 @@ def _boosted(estimator: Any) -> Formula:
     return Formula(tuple(parts), trees=tuple(trees))
 
 
-def _ranking_trees(estimator: Any) -> Formula:
-    coef: NDArray[np.float64] = np.zeros(estimator.n_features_in_ + 1)
-    coef[-1] = 1.0
-    only = Part(1.0, "identity", 0.0, coef)
-    trees = estimator.booster_  # of a model that was loaded, arrays already
-    return Formula((only,), trees=(trees if isinstance(trees, TreeScores) else trees_of(trees),))
-
-
 def _ranks(estimator: Any) -> RankMean:
     members = [_formula(member) for member in estimator.estimators_]
     plain = tuple(member for member in members if isinstance(member, Formula))
@@ -158,18 +134,14 @@ def _ranks(estimator: Any) -> RankMean:
 
 _RULES: dict[type, Callable[[Any], Formula | RankMean]] = {
     AUUCMax: _linear_score,
-    SVMDifferentialPrediction: _linear_score,
-    MinimaxLinear: _linear_score,
     TwoModels: lambda e: Formula(
         (_part(e.treated_model_), replace(_part(e.control_model_), weight=-1.0))
     ),
     ClassTransformation: lambda e: Formula((replace(_part(e.model_), weight=2.0),), constant=-1.0),
-    SharedDataRepresentation: _shared,
     TransformedOutcome: lambda e: Formula((_part(e.model_),)),
     ResponseModel: lambda e: Formula((_part(e.model_),)),
     ShrunkInteractions: _shrunk,
     BoostedEffect: _boosted,
-    UpliftLambdaMART: _ranking_trees,
     UpliftEnsemble: _ranks,
 }
 

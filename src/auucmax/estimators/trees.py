@@ -1,7 +1,6 @@
-"""Boosted trees as plain arrays: what is saved, and what is exported.
+"""Boosted trees as plain arrays, which score, are saved, and are exported.
 
-LightGBM's own reader of model texts trusts them: a damaged one can end the process. Arrays are
-checked node by node, and scoring them needs no LightGBM.
+Arrays that come from a file are checked node by node.
 """
 
 from __future__ import annotations
@@ -174,55 +173,3 @@ class TreeScores:
         )
         if not right:
             raise ValueError("trees should be nodes that lead to leaves, got something else.")
-
-
-def trees_of(booster: Any) -> TreeScores:
-    """The trees of a LightGBM booster whose score is a sum of numbers in leaves.
-
-    ValueError for others, whose arrays would give other scores: splits by sets of categories or
-    with zeros that count as missing, linear functions in leaves, random forests (a mean).
-    """
-    plain = booster.dump_model()
-    if plain.get("average_output"):
-        raise _unknown("trees whose mean is the score (boosting='rf')")
-    nodes: list[list[float]] = []
-    roots = []
-    for tree in plain["tree_info"]:
-        roots.append(len(nodes))
-        pending = [(tree["tree_structure"], -1, 0)]  # node, parent, side
-        while pending:
-            node, parent, side = pending.pop()
-            number = len(nodes)
-            if parent >= 0:
-                nodes[parent][side] = number
-            _check_node(node)
-            if "leaf_value" in node:
-                nodes.append([0, 0.0, number, number, False, node["leaf_value"]])
-                continue
-            nodes.append([node["split_feature"], node["threshold"], 0, 0, _gap_left(node), 0.0])
-            pending.append((node["right_child"], number, 3))
-            pending.append((node["left_child"], number, 2))
-    return TreeScores.of(nodes, roots)
-
-
-def _gap_left(node: dict[str, Any]) -> bool:
-    """Whether a missing value goes left: where training had none it counts as 0."""
-    if node["missing_type"] == "NaN":
-        return bool(node["default_left"])
-    return bool(node["threshold"] >= 0)
-
-
-def _check_node(node: dict[str, Any]) -> None:
-    if node.get("decision_type", "<=") != "<=":
-        raise _unknown("a split by sets of categories (categorical_feature)")
-    if node.get("missing_type") == "Zero":
-        raise _unknown("zeros that count as missing (zero_as_missing)")
-    if "leaf_coeff" in node:
-        raise _unknown("linear functions in leaves (linear_tree)")
-
-
-def _unknown(what: str) -> ValueError:
-    return ValueError(
-        f"trees to be saved or exported should split numbers by thresholds and add up numbers in "
-        f"their leaves, got {what}. Leave that parameter out of lightgbm_params, and fit again."
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from auucmax import estimators
+from auucmax import baselines, estimators
 from auucmax._errors import InputError
 from auucmax.data.outcomes import usual_value
 from auucmax.data.pair import Pair
@@ -23,16 +23,16 @@ MODELS: dict[str, Callable[[int], Any]] = {
 }
 #: Baselines of the paper, to compare models with.
 BASELINES: dict[str, Callable[[int], Any]] = {
-    "ddr": lambda seed: estimators.DependentDataRepresentation(),
-    "sdr": lambda seed: estimators.SharedDataRepresentation(),
-    "svm-dp": lambda seed: estimators.SVMDifferentialPrediction(),
-    "mml": lambda seed: estimators.MinimaxLinear(random_state=seed),
+    "ddr": lambda seed: baselines.DependentDataRepresentation(),
+    "sdr": lambda seed: baselines.SharedDataRepresentation(),
+    "svm-dp": lambda seed: baselines.SVMDifferentialPrediction(),
+    "mml": lambda seed: baselines.MinimaxLinear(random_state=seed),
     "mom": lambda seed: estimators.TransformedOutcome(),
-    "pcg": lambda seed: estimators.UpliftLambdaMART("pcg", random_state=seed),
-    "ndcg": lambda seed: estimators.UpliftLambdaMART("ndcg", random_state=seed),
-    "tarnet": lambda seed: estimators.TARNet(random_state=seed),
-    "cfrnet": lambda seed: estimators.CFRNet(random_state=seed),
-    "ganite": lambda seed: estimators.GANITE(random_state=seed),
+    "pcg": lambda seed: baselines.UpliftLambdaMART("pcg", random_state=seed),
+    "ndcg": lambda seed: baselines.UpliftLambdaMART("ndcg", random_state=seed),
+    "tarnet": lambda seed: baselines.TARNet(random_state=seed),
+    "cfrnet": lambda seed: baselines.CFRNet(random_state=seed),
+    "ganite": lambda seed: baselines.GANITE(random_state=seed),
 }
 COMPARABLE = MODELS | BASELINES
 #: What a model is compared with when it is fitted; others are compared with "tm".

@@ -217,7 +217,7 @@ class UpliftLambdaMART(UpliftEstimator):
     """Boosted trees that rank: treated responders above the rest, control responders below.
 
     Each tree follows the gradient of a logistic loss over pairs of rows, a pair weighted by what
-    its exchange would change (see :mod:`auucmax.estimators.lambdamart`):
+    its exchange would change (see :mod:`auucmax.baselines.lambdamart`):
 
     * ``gain="pcg"``, promoted cumulative gain: |r_a - r_b| |rank_a - rank_b|, the change of
       n AUUC. All rows are ranked together, in O(n log n + n_bins^2) a tree.
@@ -267,7 +267,7 @@ class UpliftLambdaMART(UpliftEstimator):
     Examples
     --------
     >>> from auucmax import load_hillstrom
-    >>> from auucmax.estimators import UpliftLambdaMART
+    >>> from auucmax.baselines import UpliftLambdaMART
     >>> train, test = load_hillstrom().split(random_state=0)
     >>> model = UpliftLambdaMART(n_trees=10, early_stopping=None)
     >>> model = model.fit(train.X, train.y, treatment=train.treatment)

@@ -3,8 +3,9 @@ import pytest
 from scipy.special import expit
 
 from auucmax import auuc_inference, make_trial
-from auucmax.estimators import MinimaxLinear, TransformedOutcome
-from auucmax.estimators.mml import SeparateLabels, minimax_linear, separate_labels
+from auucmax.baselines import MinimaxLinear
+from auucmax.baselines.mml import SeparateLabels, minimax_linear, separate_labels
+from auucmax.estimators import TransformedOutcome
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from scipy.optimize import check_grad, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from auucmax import auuc_inference, load_hillstrom, make_trial
-from auucmax.estimators import SVMDifferentialPrediction
+from auucmax.baselines import SVMDifferentialPrediction
+from auucmax.baselines.svm_dp import ArmPairs, _arms, _Point, minimise_pair_hinge
 from auucmax.estimators.scaling import SCALES
-from auucmax.estimators.svm_dp import ArmPairs, _arms, _Point, minimise_pair_hinge
 from auucmax.pairs import PairObjective, hinge
 
 WIDTHS = [0.5, 0.03]

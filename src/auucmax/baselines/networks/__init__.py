@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet
+from auucmax.baselines.networks.models import GANITE, CFRNet, TARNet
 
 __all__ = ["GANITE", "CFRNet", "TARNet"]

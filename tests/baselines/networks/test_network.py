@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.estimators.networks.small_networks import torch
+from tests.baselines.networks.small_networks import torch
 
-from auucmax.estimators.networks import (
+from auucmax.baselines.networks import (
     network,
 )
-from auucmax.estimators.networks.network import fit_scales
+from auucmax.baselines.networks.network import fit_scales
 
 pytestmark = pytest.mark.gate
 

@@ -3,7 +3,7 @@
 import pytest
 
 from auucmax import make_trial
-from auucmax.estimators.networks import (
+from auucmax.baselines.networks import (
     GANITE,
     CFRNet,
     TARNet,

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from auucmax._optional import import_optional
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
-from auucmax.data.trial import make_strata, places_in_strata
-from auucmax.estimators.networks.network import (
+from auucmax.baselines.networks.network import (
     Scales,
     Weights,
     both_arms,
@@ -30,6 +29,7 @@ from auucmax.estimators.networks.network import (
     output,
     represent,
 )
+from auucmax.data.trial import make_strata, places_in_strata
 
 Tensor = Any
 Arrays = dict[str, NDArray[np.float32]]

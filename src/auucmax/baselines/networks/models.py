@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive, check_whole
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.networks.network import (
+from auucmax.baselines.networks.network import (
     SCALES,
     Network,
     Shapes,
@@ -23,7 +22,7 @@ from auucmax.estimators.networks.network import (
     one_headed,
     two_headed,
 )
-from auucmax.estimators.networks.training import (
+from auucmax.baselines.networks.training import (
     IPMS,
     HeadsTask,
     History,
@@ -33,6 +32,7 @@ from auucmax.estimators.networks.training import (
     train_ganite,
     train_heads,
 )
+from auucmax.estimators.base import UpliftEstimator
 
 
 class NetworkEstimator(UpliftEstimator):

@@ -8,10 +8,10 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.estimators.networks.small_networks import QUICK, SMALL, fitted, small_trial, torch
+from tests.baselines.networks.small_networks import QUICK, SMALL, fitted, small_trial, torch
 
 from auucmax import auuc_inference, make_trial
-from auucmax.estimators.networks import (
+from auucmax.baselines.networks import (
     GANITE,
     CFRNet,
     TARNet,
@@ -204,7 +204,7 @@ def test_scoring_needs_no_torch_and_fitting_says_what_to_install(tmp_path):
 import sys
 import joblib
 import numpy as np
-from auucmax.estimators.networks import TARNet
+from auucmax.baselines.networks import TARNet
 model = joblib.load(r"{tmp_path}/bnn.joblib")
 np.save(r"{tmp_path}/scores.npy", model.network_.uplift(np.load(r"{tmp_path}/X.npy")))
 print("torch" in sys.modules)

@@ -10,16 +10,16 @@ import pytest
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from tests.estimators.networks.small_networks import QUICK, fitted, small_trial, torch
+from tests.baselines.networks.small_networks import QUICK, fitted, small_trial, torch
 
 from auucmax._progress import quiet
-from auucmax.estimators.networks import (
+from auucmax.baselines.networks import (
     TARNet,
     network,
     training,
 )
-from auucmax.estimators.networks.network import fit_scales
-from auucmax.estimators.networks.training import NetworkRows, split_rows
+from auucmax.baselines.networks.network import fit_scales
+from auucmax.baselines.networks.training import NetworkRows, split_rows
 
 pytestmark = pytest.mark.gate
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from auucmax import auuc_inference, auuc_score, make_trial
-from auucmax.estimators.lambdamart import (
+from auucmax.baselines.lambdamart import (
     ALIASES,
     UNUSED,
     PromotedGainObjective,
@@ -288,7 +288,7 @@ def test_early_stopping(rows, gain):
 
 def test_the_path_is_auuc_of_rows_that_were_left_out(rows):
     """By hand: the folds' models, fitted on their own, score the held-out rows."""
-    from auucmax.estimators.lambdamart import _folds
+    from auucmax.baselines.lambdamart import _folds
 
     X, y, t = rows
     model = UpliftLambdaMART(n_trees=4, patience=9, n_jobs=1, random_state=7).fit(X, y, treatment=t)

@@ -1,0 +1,50 @@
+"""Baselines of the paper, to compare models with: ``fit(X, y, *, treatment)``, ``predict(X)``.
+
+They are not saved and not exported. Networks need torch, and ``UpliftLambdaMART`` needs LightGBM.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auucmax._optional import lazy_names
+
+if TYPE_CHECKING:
+    from auucmax.baselines.lambdamart import UpliftLambdaMART
+    from auucmax.baselines.mml import MinimaxLinear
+    from auucmax.baselines.networks import GANITE, CFRNet, TARNet
+    from auucmax.baselines.representations import (
+        DependentDataRepresentation,
+        SharedDataRepresentation,
+    )
+    from auucmax.baselines.svm_dp import SVMDifferentialPrediction
+
+    ALL_BASELINES: tuple[type, ...]  #: Tests run over all of them.
+
+__all__ = [
+    "ALL_BASELINES",
+    "GANITE",
+    "CFRNet",
+    "DependentDataRepresentation",
+    "MinimaxLinear",
+    "SVMDifferentialPrediction",
+    "SharedDataRepresentation",
+    "TARNet",
+    "UpliftLambdaMART",
+]
+
+_HOME = {
+    "CFRNet": "networks",
+    "DependentDataRepresentation": "representations",
+    "GANITE": "networks",
+    "MinimaxLinear": "mml",
+    "SVMDifferentialPrediction": "svm_dp",
+    "SharedDataRepresentation": "representations",
+    "TARNet": "networks",
+    "UpliftLambdaMART": "lambdamart",
+}
+_lazy = lazy_names(__name__, _HOME)
+
+
+def __getattr__(name: str) -> object:
+    return tuple(map(_lazy, _HOME)) if name == "ALL_BASELINES" else _lazy(name)

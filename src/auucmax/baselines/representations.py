@@ -1,0 +1,208 @@
+"""DDR and SDR: two models that share what they know, by columns added to the features.
+
+Both are from Betlei, Diemert and Amini, "Uplift prediction with dependent feature representation in
+imbalanced treatment and control conditions" (2018).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from auucmax._validation import Bools, Floats, check_choice, check_positive
+from auucmax.estimators.base import UpliftEstimator, row_weights
+from auucmax.estimators.meta import OverBaseModel, default_model, fit_model, mean_outcome
+
+ORDERS = ("control-first", "treatment-first")
+
+
+class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
+    """DDR: the model of one arm takes the prediction of the other arm's model as a feature.
+
+    With ``order="control-first"``
+
+        p_C(x) is fitted on the control rows,
+        p_T(x, z) with z = p_C(x) on the treated rows,
+        score(x) = p_T(x, p_C(x)) - p_C(x);
+
+    ``"treatment-first"`` swaps the arms. z of a row is always out of sample: the first model never
+    saw the rows of the second. Both models linear: (d + 1) + (d + 2) parameters, 47 for 22
+    features. Least squares gains nothing by it, since its z is a linear function of x already.
+
+    Parameters
+    ----------
+    estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
+        default logistic regression on standardised features, or least squares if y is not 0/1.
+    order : "control-first" or "treatment-first".
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    treated_model_, control_model_ : the fitted models; the second one has d + 1 features.
+    order_ : the order of the fit.
+    n_parameters_ : numbers that both hold; None if they cannot be counted.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> model = DependentDataRepresentation()
+    >>> model.fit(train.X, train.y, treatment=train.treatment).n_parameters_
+    47
+    """
+
+    _adds_columns: ClassVar[bool] = True
+
+    def __init__(
+        self, estimator: Any = None, *, order: str = "control-first", control: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.order = order
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        check_choice(self.order, "order", ORDERS)
+
+        def fit_arm(arm: Bools, features: NDArray[Any]) -> Any:
+            weight = row_weights(sample_weight, arm)
+            return self._fit_model(default_model(y), features, y[arm], weight)
+
+        first_arm = ~treated if self.order == "control-first" else treated
+        first = fit_arm(first_arm, X[first_arm])
+        second = fit_arm(~first_arm, _with_prediction(X[~first_arm], first))
+        models = (first, second) if self.order == "control-first" else (second, first)
+        self.control_model_, self.treated_model_ = models
+        self.order_ = self.order
+        self._count(first, second)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        if self.order_ == "control-first":
+            first, second, sign = self.control_model_, self.treated_model_, 1.0
+        else:
+            first, second, sign = self.treated_model_, self.control_model_, -1.0
+        return sign * (mean_outcome(second, _with_prediction(X, first)) - mean_outcome(first, X))
+
+
+class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
+    """SDR: one model for both arms, with shared columns and a scaled copy of them for each arm.
+
+        treated row -> [x, s x, 0, 1]        control row -> [x, 0, s x, 0]
+
+    (the last column only if ``treatment_column``). A logistic regression on it has
+
+        p_T(x) = sigmoid((w + s v_T).x + b + c),    p_C(x) = sigmoid((w + s v_C).x + b)
+
+    and the score is p_T(x) - p_C(x), the same s at prediction. Under an l2 penalty the arms' own
+    coefficients s v_g are penalised 1 / s^2 times as much as the shared ones: small s pulls the
+    arms towards one pooled model (with an effect c on the log-odds), large s towards two models.
+    Without a penalty the split is not determined, though the predictions are.
+
+    3d + 2 parameters with the treatment column, 68 for 22 features; 3d + 1 without, 67. Without
+    it the arms differ in level only if some features always sum to a constant, as one-hot columns
+    do: then it may be left out, and the count is the one that the authors publish. The units of the
+    features do not matter to the default model, nor do shifts if there is a treatment column.
+
+    Parameters
+    ----------
+    estimator : any scikit-learn classifier (0/1 outcome) or regressor. By default logistic
+        regression on features that are standardised before they are stacked, or least squares if y
+        is not 0/1.
+    arm_scale : s > 0.
+    treatment_column : whether the treatment is a column too, so that an effect common to all
+        people can be represented whatever the features.
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    model_ : the fitted model of the stacked columns.
+    arm_scale_, treatment_column_ : how they were stacked.
+    n_parameters_ : numbers that it holds; None if they cannot be counted.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> rows = {"X": train.X, "y": train.y, "treatment": train.treatment}
+    >>> SharedDataRepresentation().fit(**rows).n_parameters_
+    68
+    >>> SharedDataRepresentation(treatment_column=False).fit(**rows).n_parameters_
+    67
+    """
+
+    _adds_columns: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        arm_scale: float = 1.0,
+        treatment_column: bool = True,
+        control: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.arm_scale = arm_scale
+        self.treatment_column = treatment_column
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        # Prediction goes by what was fitted, whatever is set afterwards.
+        self.arm_scale_: float = check_positive(
+            self.arm_scale,
+            "arm_scale",
+            "1 penalises the arms' own coefficients as much as the shared ones, 0.1 a hundred "
+            "times as much.",
+        )
+        self.treatment_column_: bool = bool(self.treatment_column)
+        weight = row_weights(sample_weight)
+        self.model_: Any
+        if self.estimator is None:
+            self.model_ = self._fit_standardised(X, y, treated, weight)
+        else:
+            self.model_ = fit_model(clone(self.estimator), self._stack(X, treated), y, weight)
+        self._count(self.model_)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        treated, control = (
+            mean_outcome(self.model_, self._stack(X, np.full(len(X), arm))) for arm in (True, False)
+        )
+        return treated - control
+
+    def _fit_standardised(
+        self, X: NDArray[Any], y: Floats, treated: Bools, weight: Floats | None
+    ) -> Any:
+        """The default model, on columns standardised before they are stacked, in the units of X.
+
+        Without the treatment column only scales are taken out: a shift of a column is what tells
+        the levels of the arms apart then.
+        """
+        scaler = StandardScaler(with_mean=self.treatment_column_).fit(X, sample_weight=weight)
+        stacked = self._stack(scaler.transform(X), treated)
+        model = fit_model(default_model(y), stacked, y, weight)
+        d, coef = X.shape[1], np.array(model.coef_, dtype=np.float64)
+        coef[..., : 3 * d] /= np.tile(scaler.scale_, 3)
+        if self.treatment_column_:
+            parts = coef[..., : 3 * d].reshape(3, d) @ scaler.mean_
+            shared, own_treated, own_control = parts * [1.0, self.arm_scale_, self.arm_scale_]
+            coef[..., -1] -= own_treated - own_control
+            model.intercept_ = model.intercept_ - shared - own_control
+        model.coef_ = coef
+        return model
+
+    def _stack(self, X: NDArray[Any], treated: Bools) -> NDArray[Any]:
+        own, zero = self.arm_scale_ * X, np.zeros((), dtype=X.dtype)
+        # Not a product with the arm: a missing value times 0 is no 0.
+        in_arm = treated[:, None]
+        columns = [X, np.where(in_arm, own, zero), np.where(in_arm, zero, own)]
+        return np.hstack([*columns, in_arm.astype(X.dtype)] if self.treatment_column_ else columns)
+
+
+def _with_prediction(X: NDArray[Any], model: Any) -> NDArray[Any]:
+    return np.column_stack([X, mean_outcome(model, X).astype(X.dtype)])
