@@ -104,10 +104,14 @@ def test_decisions_name_something_better(one_arm):
     found = decide(one_arm, Terms(share=0.4), 1_000)
     assert found.is_good
     assert found.better is None
-    dear = decide(one_arm, Terms(share=1.0, cost=(0.2,), value=1.0), 1_000)
+    dear = decide(one_arm, Terms(share=1.0, cost=(0.15,), value=1.0), 1_000)
     assert dear.state in (State.LOSS, State.UNCLEAR)
     assert dear.better is not None
     assert dear.better.profit.lower > 0
+    other = plan_at(one_arm, dear.plan.terms, 1_000, 1.0, missing=Missing(why=Why.LIMITS))
+    unknown = decide(one_arm, dear.plan.terms, 1_000, plan=other)
+    assert unknown.state == State.UNKNOWN
+    assert unknown.better is unknown.everyone is unknown.certain is None
 
 
 def test_a_guarantee_counts_at_its_own_cut_only(one_arm):

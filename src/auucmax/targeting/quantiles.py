@@ -66,36 +66,29 @@ class ScoreQuantiles(Result):
     def of(cls, score: Floats, weight: Floats | None = None, least: int = 20) -> ScoreQuantiles:
         """Quantiles of scores: levels of ``least`` people are kept, otherwise the mean score of so
         many people around each per cent, or around shares with so many people between them."""
-        levels, code = np.unique(score, return_inverse=True)
-        counts = np.bincount(code, weight).astype(np.float64)[::-1]
-        levels = levels[::-1]
+        levels, code = np.unique(-score, return_inverse=True)
         # Kish's effective size: rows of unequal weight count as fewer.
-        n_rows = float(len(score))
-        if weight is not None:
-            n_rows = float(weight.sum() ** 2 / np.sum(weight**2))
-        reach = np.cumsum(counts)
-        above = np.concatenate([[0.0], reach[:-1]]) / reach[-1]
-        reach = reach / reach[-1]
-        counts = (reach - above) * n_rows
-        places = np.concatenate([[0.0], reach * n_rows])
-        sums = np.concatenate([[0.0], np.cumsum(levels * counts)])
+        people = np.ones(len(score)) if weight is None else weight
+        n_rows = float(people.sum() ** 2 / np.sum(people**2))
+        total = np.concatenate([[0.0], np.cumsum(np.bincount(code, people))])
+        share = total / total[-1]
+        counts = np.diff(share) * n_rows
+        sums = np.concatenate([[0.0], np.cumsum(-levels * counts)])
         wide = min(float(least), n_rows)
-        share = np.linspace(0, 1, int(np.clip(n_rows // least, 1, 100)) + 1)
-        start = np.clip(share * n_rows - wide / 2, 0, n_rows - wide)
-        mean = (np.interp(start + wide, places, sums) - np.interp(start, places, sums)) / wide
-        large = counts >= least - 1e-6
+        cent = np.linspace(0, 1, int(np.clip(n_rows // least, 1, 100)) + 1)
+        start = np.clip(cent * n_rows - wide / 2, 0, n_rows - wide)
+        ends = np.interp([start, start + wide], share * n_rows, sums)
         # A per cent inside a large level is that level.
-        inside = (share[:, None] >= above[large]) & (share[:, None] <= reach[large])
-        free = ~inside.any(axis=1)
-        own_above = np.concatenate([share[free], above[large]])
-        own_reach = np.concatenate([share[free], reach[large]])
-        own_score = np.concatenate([mean[free], levels[large]])
-        order = np.lexsort((-own_score, own_above))
+        large = np.flatnonzero(counts >= least - 1e-6)
+        free = ~((cent[:, None] >= share[large]) & (cent[:, None] <= share[large + 1])).any(axis=1)
+        own_score = np.concatenate([(ends[1] - ends[0])[free] / wide, -levels[large]])
+        above = np.concatenate([cent[free], share[large]])
+        reach = np.concatenate([cent[free], share[large + 1]])
+        order = np.lexsort((-own_score, above))
         # Means around neighbouring shares may tie with a level: scores must fall strictly.
         lowest = np.minimum.accumulate(own_score[order])
         order = order[np.concatenate([[True], own_score[order][1:] < lowest[:-1]])]
-        columns = (own_score[order], own_above[order], own_reach[order])
-        found = [tuple(column.tolist()) for column in columns]
+        found = [tuple(column[order].tolist()) for column in (own_score, above, reach)]
         return cls(score=found[0], above=found[1], reach=found[2], n_rows=n_rows)
 
     def cut(self, share: Floats) -> tuple[Floats, Floats]:
@@ -104,8 +97,8 @@ class ScoreQuantiles(Result):
         Infinite for nobody and minus infinite for everybody.
         """
         score, above, reach = self._columns
-        shares = np.column_stack([above, reach]).ravel()
         # A share that is a level's own but for rounding is cut off by that level, not the next.
+        shares = np.column_stack([above, reach]).ravel()
         threshold = np.interp(share - 1e-10, shares, np.repeat(score, 2))
         number = np.minimum(np.searchsorted(-score, -threshold), len(score) - 1)
         level = reach[number] - above[number]
@@ -127,9 +120,11 @@ class ScoreQuantiles(Result):
         """How many of new people each share of the trial's people stands for."""
         cohort = np.sort(new)
         threshold, part = self.cut(share)
-        n_above = len(cohort) - np.searchsorted(cohort, threshold, side="right")
-        n_level = len(cohort) - np.searchsorted(cohort, threshold, side="left") - n_above
-        return np.asarray(n_above + np.rint(part * n_level), dtype=np.float64)
+        n_above, n_reach = (
+            len(cohort) - np.searchsorted(cohort, threshold, side=side)
+            for side in ("right", "left")
+        )
+        return np.asarray(n_above + np.rint(part * (n_reach - n_above)), dtype=np.float64)
 
     def shift(self, new: Floats, n_compared: int = 1) -> ScoreShift:
         """How far scores of new people are from these; of ``n_compared`` arms together."""

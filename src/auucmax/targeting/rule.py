@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -77,18 +76,15 @@ def at(curve: Curve, spend: float) -> tuple[Floats, float, float, float]:
     Between two points of the curve lies a straight line; below the first point nothing is known.
     """
     grid = np.array(curve.spend)
-    columns = (curve.gain, curve.band_lower, curve.band_upper)
-    gain, lower, upper = (np.array(column, dtype=np.float64) for column in columns)
+    near = int(np.abs(grid - spend).argmin())
+    if abs(grid[near] - spend) <= 1e-9 * grid[-1]:
+        spend = float(grid[near])
+    columns = np.array([curve.gain, curve.band_lower, curve.band_upper], dtype=np.float64)
     shares = np.array([np.interp(spend, grid, own) for own in np.array(curve.shares).T])
-    place = int(np.clip(np.searchsorted(grid, spend * (1 + 1e-12) + 1e-12) - 1, 0, len(grid) - 1))
-    following = min(place + 1, len(grid) - 1)
-    if spend - grid[place] <= 1e-9 * grid[-1]:
-        following = place
-    elif place == 0:
-        return shares, float(np.interp(spend, grid, gain)), np.nan, np.nan
-    around = slice(place, following + 1)
-    values = [float(np.interp(spend, grid[around], own[around])) for own in (gain, lower, upper)]
-    return shares, values[0], values[1], values[2]
+    gain, lower, upper = (float(np.interp(spend, grid, column)) for column in columns)
+    if 0 < spend < grid[:2][-1]:
+        lower = upper = np.nan
+    return shares, gain, lower, upper
 
 
 def plan_at(
@@ -106,40 +102,35 @@ def plan_at(
     ``counts``: how many people get each arm, if they are known; otherwise as in the trial.
     ``like_trial``: guarantees hold for people like those of the trial only.
     """
-    curve = evidence.policy.curve
-    shares, gain, lower, upper = at(curve, spend)
+    shares, gain, lower, upper = at(evidence.policy.curve, spend)
     one_arm = len(shares) == 1
     own = np.rint(shares * n_people).astype(int).tolist() if counts is None else list(counts)
     n_treated = int(sum(own))
     nobody = n_treated == 0 and (counts is not None or missing is None)
-    if missing is None and evidence.failed_check:
+    if nobody:
+        gain = lower = upper = 0.0
+        missing = None
+    elif missing is None and evidence.failed_check:
         missing = Missing(why=Why.FAILED_CHECK)
-    if missing is None and np.isnan(lower) and n_treated and one_arm:
+    elif missing is None and np.isnan(lower) and one_arm:
         missing = Missing(why=Why.FEW_ROWS, got=np.floor(spend * evidence.n_rows + 1e-9))
     money = None if terms.cost is None else float(np.dot(own, terms.cost))
-    cuts = evidence.arms[0].cuts if one_arm and like_trial else None
-    guaranteed = None
-    share = n_treated / n_people
-    if cuts is not None and missing is None and n_treated:
-        near = min(cuts.cuts, key=lambda cut: abs(cut.share - share))
-        if abs(near.share - share) <= SAME_CUT:
-            guaranteed = n_people * near.lower
-            if terms.has_profit:
-                price = (terms.cost or (0.0,))[0] * near.share_upper
-                guaranteed = n_people * ((terms.value or 0.0) * near.lower - price)
-    found = profit = None
-    if nobody:
-        lower = upper = gain = 0.0
-    if missing is None or nobody:
+    value = terms.value or 0.0
+    found = profit = guaranteed = None
+    if missing is None:
         # People above the trial's threshold stand for its share, however many they are.
-        scale = float(n_people)
-        if one_arm and n_treated:
-            scale = n_treated / spend
-        found = _estimate(scale * gain, scale * lower, scale * upper)
+        scale = n_treated / spend if one_arm and n_treated else float(n_people)
+        ends = scale * np.array([gain, lower, upper])
+        found = _estimate(*ends.tolist())
         if terms.has_profit and money is not None:
-            value = terms.value or 0.0
-            ends = (value * scale * end - money for end in (gain, lower, upper))
-            profit = _estimate(*ends)
+            profit = _estimate(*(value * ends - money).tolist())
+        cuts = evidence.arms[0].cuts if one_arm and like_trial and n_treated else None
+        for cut in cuts.cuts if cuts is not None else ():
+            if abs(cut.share - n_treated / n_people) <= SAME_CUT:
+                guaranteed = n_people * cut.lower
+                if terms.has_profit:
+                    price = (terms.cost or (0.0,))[0]
+                    guaranteed = n_people * (value * cut.lower - price * cut.share_upper)
     return Plan(
         terms=terms,
         n_people=n_people,
@@ -149,7 +140,7 @@ def plan_at(
         gain=found,
         profit=profit,
         guaranteed=guaranteed,
-        missing=None if nobody else missing,
+        missing=missing,
     )
 
 
@@ -166,23 +157,19 @@ def best_spend(
     ``counts``: how many of new people the points of the curve of one arm stand for.
     """
     curve = evidence.policy.curve
-    grid, gain = np.array(curve.spend), np.array(curve.gain)
-    known = np.array([end is not None for end in curve.band_lower]) | (grid == 0)
-    factor = price_factor(curve, terms)
-    if factor is None:
-        factor = 1.0
-    money = factor * grid * n_people
-    brought = n_people * gain
+    grid = np.array(curve.spend)
     if len(curve.costs) == 1:
-        fine = np.union1d(grid, np.linspace(0, 1, 101))
-        known = np.array([np.isfinite(at(curve, q)[2]) for q in fine]) | (fine == 0)
-        gain = np.interp(fine, grid, gain)
-        people = np.rint(fine * n_people) if counts is None else counts
+        grid = np.union1d(grid, np.linspace(0, 1, 101))
+        people = np.rint(grid * n_people) if counts is None else counts
+        per_share = np.divide(people, grid, out=np.zeros(len(grid)), where=grid > 0)
         money = (terms.cost or (0.0,))[0] * people
-        brought = np.divide(people, fine, out=np.zeros(len(fine)), where=fine > 0) * gain
-        grid = fine
-    profit = np.where(known, (terms.value or 0.0) * brought - money, -np.inf)
-    return float(grid[int(profit.argmax())])
+    else:
+        per_share = np.full(len(grid), n_people)
+        money = (price_factor(curve, terms) or 1.0) * grid * n_people
+    points = np.array([at(curve, spend)[1:3] for spend in grid])
+    known = np.isfinite(points[:, 1]) | (grid == 0)
+    profit = (terms.value or 0.0) * per_share * points[:, 0] - money
+    return float(grid[int(np.where(known, profit, -np.inf).argmax())])
 
 
 def spend_of(evidence: Evidence, terms: Terms, n_people: int) -> float | None:
@@ -242,20 +229,18 @@ def decide(
         plan = plan_at(evidence, terms, n_people, spend or 0.0, missing=missing)
     state = state_of(plan, evidence.failed_check)
     everyone = better = certain = None
-    if spend is not None:
+    # Where too few rows are above a cut, other cuts may still be known.
+    if spend is not None and (plan.missing is None or plan.missing.why == Why.FEW_ROWS):
+        grid = evidence.policy.curve.spend
         if points is None:
-            grid = evidence.policy.curve.spend
             points = [plan_at(evidence, terms, n_people, point) for point in grid]
         if len(evidence.arms) == 1:
-            everyone = plan_at(evidence, terms, n_people, evidence.policy.curve.spend[-1])
+            everyone = plan_at(evidence, terms, n_people, grid[-1])
         if state not in (State.GUARANTEED, State.SIGNIFICANT):
             better = max((own for own in points if _lower(own) > 0), key=_lower, default=None)
         if state != State.GUARANTEED:
-            certain = max(
-                (own for own in points if (own.guaranteed or 0) > 0),
-                key=lambda own: own.guaranteed or 0.0,
-                default=None,
-            )
+            sure = [own for own in points if (own.guaranteed or 0) > 0]
+            certain = max(sure, key=lambda own: own.guaranteed or 0.0, default=None)
     return Decision(
         outcome=evidence.roles.outcome,
         arms=evidence.roles.arms,
@@ -270,8 +255,3 @@ def decide(
 def _lower(plan: Plan) -> float:
     what = plan.profit if plan.terms.has_profit else plan.gain
     return -np.inf if what is None or what.lower is None else what.lower
-
-
-def with_share(terms: Terms, share: float) -> Terms:
-    """The same cost and value at a share of the people."""
-    return replace(terms, share=share, budget=None)
