@@ -14,11 +14,6 @@ _FIXED = (Why.FEW_ROWS, Why.NO_RANGE)  # with which other plans for the same peo
 
 
 @brief.register
-def _(found: Decision) -> Brief:
-    return decision_brief(found)
-
-
-@brief.register
 def _(found: Targeting) -> Brief:
     told = decision_brief(found.decision)
     facts = list(told.facts)
@@ -60,9 +55,10 @@ def _(found: Targeting) -> Brief:
     )
 
 
-def decision_brief(found: Decision, *, currency: str = "") -> Brief:
-    """The words for a decision; ``currency`` is written after amounts of money."""
-    plan, money = found.plan, f" {short(currency)}" if currency else ""
+@brief.register
+def decision_brief(found: Decision) -> Brief:
+    """The words for a decision."""
+    plan = found.plan
     facts = []
     counts = [f"{n:,} {short(name)}" for n, name in zip(plan.counts, found.arms[1:], strict=True)]
     if len(counts) > 1 and sum(plan.counts):
@@ -70,18 +66,16 @@ def decision_brief(found: Decision, *, currency: str = "") -> Brief:
     if plan.profit is not None and plan.gain is not None and sum(plan.counts):
         facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
     what = "profit" if plan.terms.has_profit else "gain"
-    if guaranteed := _guaranteed(found, what, money):
+    if guaranteed := _guaranteed(found, what):
         facts.append((f"Guaranteed {what}", guaranteed))
     everyone = found.everyone
     n_treated = sum(plan.counts)
     if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
-        facts.append(("Treat everyone", _expected(everyone, found, money)))
-    return Brief(
-        verdict=_verdict(found, money), facts=tuple(facts), next_step=_instead(found, money)
-    )
+        facts.append(("Treat everyone", _expected(everyone, found)))
+    return Brief(verdict=_verdict(found), facts=tuple(facts), next_step=_instead(found))
 
 
-def _verdict(found: Decision, money: str) -> str:
+def _verdict(found: Decision) -> str:
     plan, n_treated, n_people = found.plan, sum(found.plan.counts), found.plan.n_people
     if not n_treated:
         why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
@@ -90,20 +84,20 @@ def _verdict(found: Decision, money: str) -> str:
     if n_treated == n_people:
         who = f"all {words.people(n_people)}"
     what = "profit" if plan.terms.has_profit else "gain"
-    cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}{money}, "
+    cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}, "
     if found.state == State.UNKNOWN:
         cost = cost and f" ({cost.removesuffix(', ')})"
         return f"The {what} of treating {who}{cost} is not known: {words.why(plan.missing)}."
     start = "Treat" if found.is_good else "Do not treat"
     if found.state == State.UNCLEAR:
         start = f"No clear {what} from treating"
-    return f"{start} {who}: {cost}{_expected(plan, found, money)}."
+    return f"{start} {who}: {cost}{_expected(plan, found)}."
 
 
-def _expected(plan: Plan, found: Decision, money: str) -> str:
+def _expected(plan: Plan, found: Decision) -> str:
     """What a plan is expected to bring: profit, or else gain; or why that is not known."""
     if plan.profit is not None:
-        return _money(plan.profit, money, sure=_is_guaranteed(plan))
+        return _money(plan.profit, sure=_is_guaranteed(plan))
     if plan.gain is None:
         return words.why(plan.missing)
     gain = plan.gain
@@ -117,12 +111,12 @@ def _unit(found: Decision) -> str:
     return f" {words.gains(found.outcome)}"
 
 
-def _money(found: Estimate, money: str, *, sure: bool = False) -> str:
+def _money(found: Estimate, *, sure: bool = False) -> str:
     """An expected profit, or a loss as an amount above 0."""
     value, lower, upper = found.value, found.lower, found.upper
-    start = f"expected profit {words.money(value, found)}{money}"
+    start = f"expected profit {words.money(value, found)}"
     if value < 0:
-        start = f"expected loss of {words.money(-value, found)}{money}"
+        start = f"expected loss of {words.money(-value, found)}"
     if lower is None or upper is None or (sure and lower <= 0):
         return start
     ends = (-upper, -lower) if value < 0 else (lower, upper)
@@ -138,13 +132,13 @@ def _others_known(plan: Plan) -> bool:
     return plan.missing is None or plan.missing.why in _FIXED
 
 
-def _guaranteed(found: Decision, what: str, money: str) -> str:
+def _guaranteed(found: Decision, what: str) -> str:
     plan, certain = found.plan, found.certain
     n = plan.n_people
 
     def amount(value: float) -> str:
         if plan.terms.has_profit:
-            return words.money(value) + money
+            return words.money(value)
         return words.number(value, words.digits(value / 10)) + _unit(found)
 
     if plan.guaranteed is not None and plan.guaranteed > 0:
@@ -155,7 +149,7 @@ def _guaranteed(found: Decision, what: str, money: str) -> str:
     return f"none at {own}; at least {amount(certain.guaranteed)} at {other}"
 
 
-def _instead(found: Decision, money: str) -> str | None:
+def _instead(found: Decision) -> str | None:
     """What to do instead of a plan that is no advice."""
     better = found.better
     if found.is_good or not sum(found.plan.counts):
@@ -165,7 +159,7 @@ def _instead(found: Decision, money: str) -> str | None:
     if better is not None and _others_known(found.plan):
         n = sum(better.counts)
         share = words.percent(n / better.n_people)
-        return f"treat {words.people(n)} ({share}) instead: {_expected(better, found, money)}"
+        return f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
     if found.state in (State.HARM, State.LOSS):
         return "treat nobody"
     if found.state == State.UNCLEAR or _others_known(found.plan):

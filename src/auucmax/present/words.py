@@ -160,6 +160,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g}%" if 0 < abs(share) < 0.01 else f"{share:.0%}"
 
 
+def p_value(value: float) -> str:
+    """A p-value.
+
+    >>> p_value(0.0312), p_value(1e-7)
+    ('0.031', 'below 0.0001')
+    """
+    return "below 0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
 _WHY = {
     Why.FAILED_CHECK: "the trial fails its check",
     Why.FEW_ROWS: "too few people in the trial",

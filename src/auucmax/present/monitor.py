@@ -1,0 +1,75 @@
+"""Words for a look at a running trial: go on, or stop?"""
+
+from __future__ import annotations
+
+from auucmax._json import short
+from auucmax.campaign.monitor import Look, Stop, Verdict
+from auucmax.present import words
+from auucmax.present.brief import brief
+from auucmax.results import Brief, Estimate, Outcome
+
+_VERDICTS = {
+    Verdict.STOP_FAILED_RATIO: "Stop: the arms do not have the planned sizes",
+    Verdict.STOP_FAILED_BOUNDS: "Stop: the numbers contradict each other, so the trial is broken",
+    Verdict.HARM: "You may stop: the treatment does harm",
+    Verdict.EFFECT_SHOWN: "You may stop: the treatment works",
+    Verdict.GAIN_SHOWN: "You may stop: targeting by the score works",
+    Verdict.LOSS_SHOWN: "You may stop: targeting by the score is worse than random",
+    Verdict.CONTINUE: "Go on: nothing is certain yet",
+    Verdict.TOO_EARLY: "Go on: too early for a statement",
+}
+_BROKEN = "find out how people were assigned and which rows were lost"
+
+
+@brief.register
+def _(found: Look) -> Brief:
+    outcome, several = found.outcome, len(found.arms) > 1
+    until = "" if found.until is None else f", outcomes until {found.until}"
+    facts = []
+    for own in found.arms:
+        name = f"{short(own.arm)}: " if several else ""
+        if own.effect is not None:
+            facts.append((f"{name}Average effect", _bounds(own.effect, outcome)))
+        if own.gain is not None:
+            facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
+    counts = zip((found.control, *(own.arm for own in found.arms)), found.counts, strict=True)
+    facts.append(("Arms", ", ".join(f"{n:,} {short(name)}" for name, n in counts)))
+    facts.append(("Rows", f"{found.n_new:,} new, {found.n_waiting:,} wait for their outcome"))
+    caveats = []
+    if found.n_clipped:
+        caveats.append(f"{found.n_clipped:,} outcomes lie outside the range, and were clipped.")
+    if found.skipped:
+        caveats.append(f"no rows from {words.joined(found.skipped)}: are files missing?")
+    step = None
+    if found.verdict.is_failure:
+        step = _BROKEN
+    elif found.needs_check:
+        step = "auucmax check on all rows, before you act on this"
+    details = [("Stops", f"{own.until}: {_stop(own)}") for own in found.stops]
+    if found.ratio_p_value is not None:
+        details.append(("Planned sizes", f"p {words.p_value(found.ratio_p_value)}"))
+    details.append(
+        ("Certainty", f"all bounds hold at all looks ({words.percent(1 - found.delta)})")
+    )
+    return Brief(
+        verdict=f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
+        facts=tuple(facts),
+        caveats=tuple(caveats),
+        next_step=step,
+        details=tuple(details),
+    )
+
+
+def _stop(own: Stop) -> str:
+    return own.verdict.value if own.arm is None else f"{own.verdict.value} of {short(own.arm)}"
+
+
+def _bounds(found: Estimate, outcome: Outcome) -> str:
+    """Bounds that hold at every look: the certain side first."""
+    scale, per = words.unit(outcome)
+    unit = f"{words.gains(outcome)} {per}"
+    if found.lower is None or found.upper is None:
+        return f"not known ({unit})"
+    places = words.places_of(found, scale)
+    low, high = (words.number(scale * end, places, sign=True) for end in (found.lower, found.upper))
+    return f"{low} to {high} {unit}"
