@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from auucmax._validation import Floats
 from auucmax.data.hashing import MODULUS, Checksum, row_hashes
 from auucmax.data.read_trial import trial_of
 from auucmax.data.reading import table_of
+from auucmax.data.roles import propensity_columns
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
@@ -136,19 +138,37 @@ class UpliftModel:
         hashes = row_hashes(encoder.transform(table[[c.name for c in encoder.columns_]]))
         return int(hashes.sum()) % MODULUS == self.checksum.features
 
-    def read(self, table: Any) -> Trial:
-        """New rows of the trial, read as the rows of the fit were."""
-        return table if isinstance(table, Trial) else trial_of(table, self.roles)
+    def read(
+        self,
+        table: Any,
+        *,
+        propensity: str | Mapping[Any, str] | None = None,
+        drop_missing_outcomes: bool = False,
+    ) -> Trial:
+        """New rows of the trial, a :class:`Trial` or a table that is read as that of the fit.
 
-    def evaluate(self, trial: Any) -> Evidence:
-        """The evidence of the model on new rows, a :class:`Trial` or a table.
+        ``propensity`` names the columns of these rows if they are not those of the fit, and
+        ``drop_missing_outcomes`` leaves out rows without an outcome, as in :func:`read_trial`.
+        """
+        if isinstance(table, Trial):
+            return table
+        roles = self.roles
+        if propensity is not None:
+            table = table_of(table)
+            roles = replace(roles, propensity=propensity_columns(table, roles, propensity))
+        if drop_missing_outcomes:
+            roles = replace(roles, drop_missing_outcomes=True)
+        return trial_of(table, roles)
+
+    def evaluate(self, trial: Any, **reading: Any) -> Evidence:
+        """The evidence of the model on new rows, a :class:`Trial` or a table; see :meth:`read`.
 
         The file of the fit gives the evidence of the fit. All other rows must be new to the model:
         rows it was trained on make every number too good.
         """
         from auucmax.model.pipeline import judge_new
 
-        return judge_new(self, self.read(trial))
+        return judge_new(self, self.read(trial, **reading))
 
     def compare(self, trial: Any, names: Sequence[str]) -> Evidence:
         """The evidence with rivals, trained on the folds of the fit; ``trial``: its very rows."""
@@ -181,6 +201,16 @@ class UpliftModel:
         from auucmax.model.file_new import save
 
         save(self, path)
+
+    def report(self, path: str | os.PathLike[str], **terms: Any) -> None:
+        """Write a page about the model; see :func:`auucmax.present.page.write_report`."""
+        import_module("auucmax.present.page").write_report(self, path, **terms)  # above this layer
+
+    def to_sql(self, **options: Any) -> str:
+        """A query that scores people in a database; see :func:`auucmax.export.to_sql`."""
+        from auucmax.export import to_sql
+
+        return to_sql(self, **options)
 
     def __repr__(self) -> str:
         arms = ", ".join(map(repr, self.arms))
