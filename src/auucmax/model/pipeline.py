@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
@@ -81,7 +80,7 @@ from auucmax.targeting.choose import check_money
 from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.quantiles import ScoreQuantiles
 
-TOP = 0.3  #: share of the top that is described, and part of the budget for several arms
+TOP = 0.3  #: share of the top whose drivers are described; with several arms part of the budget
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
 _MOSTLY = 0.5  # of the rows with a rare category, from which on it is reported
 _FEW_VALUES = 1000  # different whole numbers that may be codes
@@ -303,7 +302,7 @@ def _cross_fitted_arm(
         cuts=cuts,
         missing=missing,
         drivers=_drivers(pair, fitted, formula, score, X),
-        people=describe_top(binned(pair.X), score, TOP),
+        people=describe_top(binned(pair.X), score),
     )
     quantiles = ScoreQuantiles.of(score, pair.people)
     scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
@@ -358,7 +357,7 @@ def _held_out_arm(
         cuts=cuts,
         missing=missing,
         drivers=_drivers(pair, fitted, formula, score, X),
-        people=describe_top(binned(pair.X), score, TOP),
+        people=describe_top(binned(pair.X), score),
     )
     quantiles = ScoreQuantiles.of(rank, judged.people)
     scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
@@ -560,6 +559,12 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     """The evidence of a model on the rows of a trial; see :meth:`UpliftModel.evaluate`."""
     trial = _usable(trial)
     if model.checksum_of(trial) == model.checksum:
+        warnings.warn(
+            "the rows should be new to the model, got those of its fit: the evidence is that of "
+            "the fit, where every row was scored by a model that was not trained on it.",
+            UserWarning,
+            stacklevel=4,
+        )
         return model.evidence
     keys = row_keys(trial, model.recipe.key)
     scores = np.column_stack([one.score(trial.X) for one in model.scorers])
@@ -590,7 +595,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 certificate=certificate,
                 missing=missing,
                 drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
-                people=describe_top(binned(pair.X), own, TOP),
+                people=describe_top(binned(pair.X), own),
             )
         )
     stops = any(one.missing == Missing(why=Why.FAILED_CHECK) for one in arms)
