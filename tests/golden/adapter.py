@@ -773,23 +773,18 @@ def _executed(query, table):
 
 def sql_scores(model, table, key):
     """Scores and uplifts by the exported query, in the order of the column ``key``."""
-    query = auucmax.export.to_sql(
-        model.encoder, model.formula, table="people", keep=[key], calibration=model.calibration
-    )
+    query = auucmax.export.to_sql(model, table="people", keep=[key])
     found = _executed(query, table).sort_values(key)
     return {"score": found["score"].to_numpy(), "uplift": plain(found["uplift"])}
 
 
 def sql_arms(model, table, key, costs, value):
-    parts = zip(model.models.items(), model.slopes(), costs, strict=True)
-    arms = [
-        auucmax.export.ArmScore(label, own.encoder, own.formula, own.calibration, *slope, cost)
-        for (label, own), slope, cost in parts
-    ]
-    query = auucmax.export.arms_to_sql(arms, control=model.control, table="people", keep=[key], value=value)
+    query = auucmax.export.to_sql(
+        model, table="people", keep=[key], cost=list(costs), value=value
+    )  # fmt: skip
     found = _executed(query, table).sort_values(key)
     return {
-        "uplift": {label: found[f"uplift {label}"].to_numpy() for label in model.labels},
+        "uplift": {label: found[f"uplift {label}"].to_numpy() for label in model.arms},
         "arm": [str(own) for own in found["arm"]],
     }
 
