@@ -212,6 +212,18 @@ class UpliftModel:
 
         return to_sql(self, **options)
 
+    def to_onnx(self, **options: Any) -> bytes:
+        """The bytes of an ONNX graph; see :func:`auucmax.export.to_onnx`."""
+        from auucmax.export import to_onnx
+
+        return to_onnx(self, **options)
+
+    def to_json(self, **options: Any) -> str:
+        """The formula of the scores as JSON; see :func:`auucmax.export.to_json`."""
+        from auucmax.export import to_json
+
+        return to_json(self, **options)
+
     def __repr__(self) -> str:
         arms = ", ".join(map(repr, self.arms))
         return (
