@@ -15,8 +15,8 @@ from auucmax.cli.compare import compare
 from auucmax.cli.demo import demo
 from auucmax.cli.evaluate import evaluate
 from auucmax.cli.export import export
-from auucmax.cli.failures import OneLineGroup
 from auucmax.cli.fit import fit
+from auucmax.cli.frame import Command, Commands
 from auucmax.cli.monitor import monitor
 from auucmax.cli.plan import plan
 from auucmax.cli.report import report
@@ -24,7 +24,7 @@ from auucmax.cli.target import target
 from auucmax.cli.verify import verify
 
 app = typer.Typer(
-    cls=OneLineGroup,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -36,7 +36,7 @@ app = typer.Typer(
 for command in (
     plan, assign, monitor, check, fit, compare, evaluate, target, verify, report, export, demo,
 ):  # fmt: skip
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def _show_version(wanted: bool) -> None:

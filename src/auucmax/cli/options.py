@@ -1,12 +1,17 @@
-"""Arguments and options that several commands share, each described once."""
+"""Options that several commands share, each declared once, and what their texts mean."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from auucmax._errors import InputError
+
+Group = tuple[Parameter, ...]
 
 Data = Annotated[
     str,
@@ -27,158 +32,133 @@ Model = Annotated[
         resolve_path=True,  # messages name a file by its last part, and "." has none
     ),
 ]
-Query = Annotated[
-    str | None, typer.Option("--query", "-q", help="SELECT, or table, of a database.")
-]
-Treatment = Annotated[
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+ModelName = Annotated[
     str,
     typer.Option(
-        "--treatment",
-        "-t",
-        help="Column that says who was assigned to treatment, whether it was taken or not.",
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="auto (a shrunk logistic model and boosted trees together), shrunk, boosted, auucmax, "
+        "tm, cvt or response.",
     ),
 ]
-Outcome = Annotated[
-    str,
-    typer.Option("--outcome", "-y", help="Column with the outcome; empty where it is not known."),
+Share = Annotated[
+    float | None,
+    typer.Option("--share", "-s", metavar="SHARE", help="Share of the people, such as .3."),
 ]
-ModelKnowsTreatment = Annotated[
-    str | None,
-    typer.Option("--treatment", "-t", help="Column that says who was treated; a MODEL knows it."),
-]
-ModelKnowsOutcome = Annotated[
-    str | None,
-    typer.Option("--outcome", "-y", help="Column with the outcome; a MODEL knows it."),
-]
-Treated = Annotated[
-    str | None, typer.Option("--treated", help="Value of the treated rows, if it is not 1.")
-]
-Control = Annotated[
-    str | None,
-    typer.Option("--control", help="Value of the control rows, if it is not 0 or control."),
-]
-Id = Annotated[
-    str | None,
-    typer.Option("--id", help="Column that names each row; keeps the split if rows are reordered."),
-]
-Groups = Annotated[
+Cost = Annotated[
     str | None,
     typer.Option(
-        "--groups",
-        help="Column of the household or shop whose rows belong together: folds keep it whole, and "
-        "intervals and certificates are by group. A MODEL knows it.",
+        "--cost",
+        metavar="MONEY",
+        help='Cost of treating one person; with several arms one for each: "A=.1,B=.12".',
     ),
 ]
-Propensity = Annotated[
-    str | None,
-    typer.Option(
-        "--propensity",
-        help="Column with the chance of treatment that each row had by design, where it was not "
-        "the same for all (strata, waves, exploration). Of several arms a column for each but the "
-        'control, "A=chance A,B=chance B"; or chance, for columns "chance LABEL". No feature, '
-        "unless named as one. A MODEL knows it.",
-    ),
-]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--features",
-        help="Columns to learn from, with commas or one each time; all others by default.",
-    ),
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore",
-        help="Columns not to learn from, with commas or one each time; they are still checked.",
-    ),
-]
-After = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--after",
-        help="Columns that were recorded after treatment, such as other outcomes: neither learnt "
-        "from nor checked.",
-    ),
-]
-LowerIsBetter = Annotated[
-    bool,
-    typer.Option(
-        "--lower-is-better",
-        help="The outcome is a cost or a relapse: gains are told as what is avoided of it.",
-    ),
-]
-OutcomeRange = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        "--outcome-range",
-        metavar="LOW HIGH",
-        help="Lowest and highest outcome that a certificate counts, where outcomes are not 0/1; "
-        "those beyond are clipped to it. A MODEL knows it.",
-    ),
-]
-DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing-outcomes",
-        help="Leave out rows without an outcome (lost, or not known yet); it is tested whether the "
-        "arms differ in it.",
-    ),
+Value = Annotated[
+    float | None,
+    typer.Option("--value", metavar="MONEY", help="Value of one unit of the outcome."),
 ]
 NewLevels = Annotated[
     str,
     typer.Option(
         "--new-levels",
-        help="What to do with texts that training did not have: error, or other, which counts them "
-        "to no level.",
+        metavar="error|other",
+        help="What to do with categories that the training rows did not have: stop, or count them "
+        "as none of the known ones.",
     ),
 ]
-Decimal = Annotated[
-    str | None,
-    typer.Option(
-        "--decimal",
-        help='Decimal sign of the numbers of a CSV file, "." or ",", where they do not show it.',
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding", help="Of the text of a CSV file that is not UTF-8: latin-1, cp1252, utf-16."
-    ),
-]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--categorical", help="Columns whose numbers are codes, as of shops: each value is a level."
-    ),
-]
-Numeric = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--numeric",
-        help="Columns whose whole numbers are quantities: 3 to 10 different ones are taken for "
-        "codes otherwise.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON, for machines.")]
-# `tells_failures` reads both for all commands.
-Details = Annotated[
-    bool, typer.Option("--details", help="Tell everything: all numbers, and how they were found.")
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", help="The verdict and warnings alone, and no progress.")
-]
-Seed = Annotated[int, typer.Option("--seed", help="Of splits and models.")]
-Value = Annotated[float | None, typer.Option("--value", help="Of one outcome, in the same money.")]
 
 
-def names_in(text: str | None) -> list[str] | None:
-    """Names between commas.
+def shared(
+    name: str,
+    kind: Any,
+    help: str,
+    *short: str,
+    metavar: str | None = None,
+    default: Any = None,
+    option: str = "",
+) -> Parameter:
+    """An option as a parameter of a command, called as the library's parameter.
 
-    >>> names_in("age, income")
-    ['age', 'income']
+    >>> shared("lower_is_better", bool, "The outcome is a cost.", default=False).default
+    False
     """
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    own = typer.Option(option or f"--{name.replace('_', '-')}", *short, help=help, metavar=metavar)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, own])
+
+
+_REQUIRED = Parameter.empty
+COLUMNS: Group = (
+    shared("treatment", str, "Column of the arm that a person was assigned to, whether or not the "
+           "treatment was taken.", "-t", metavar="COLUMN", default=_REQUIRED),
+    shared("outcome", str, "Column of the outcome; empty where it is not known.", "-y",
+           metavar="COLUMN", default=_REQUIRED),
+    shared("treated", str | None, "Label of the treated rows; without it, every label but the "
+           "control is an arm.", metavar="LABEL"),
+    shared("control", str | None, "Label of the control rows, if it is not 0, no or control.",
+           metavar="LABEL"),
+    shared("id", str | None, "Column that identifies a row; it keeps folds the same if rows are "
+           "reordered.", metavar="COLUMN"),
+    shared("groups", str | None, "Column of the household or shop whose rows belong together: a "
+           "group is in one fold, and intervals and certificates are by group.", metavar="COLUMN"),
+    shared("propensity", str | None, "Column with the probability of treatment by design, where it "
+           "differed between rows. With several arms one column each, \"A=chance A,B=chance B\", "
+           "or chance for columns called \"chance LABEL\".", metavar="COLUMN"),
+    shared("features", list[str] | None, "Columns that the model may use, with commas or one at a "
+           "time; all others by default.", metavar="COLUMNS"),
+    shared("ignore", list[str] | None, "Columns that the model may not use; the check tests them "
+           "all the same.", metavar="COLUMNS"),
+    shared("after", list[str] | None, "Columns that were recorded after treatment, such as other "
+           "outcomes: neither used nor checked.", metavar="COLUMNS"),
+    shared("categorical", list[str] | None, "Columns whose numbers are categories, such as a shop.",
+           metavar="COLUMNS"),
+    shared("numeric", list[str] | None, "Columns whose whole numbers are quantities; 3 to 10 "
+           "different ones are categories otherwise.", metavar="COLUMNS"),
+    shared("lower_is_better", bool, "The outcome is a cost or a relapse: gains are what is avoided "
+           "of it.", default=False),
+    shared("outcome_range", tuple[float, float] | None, "Lowest and highest outcome that a "
+           "certificate counts, if outcomes are not 0/1; those beyond are clipped.",
+           metavar="LOW HIGH"),
+    shared("drop_missing_outcomes", bool, "Leave out rows without an outcome; the check tests "
+           "whether the arms differ in them.", default=False),
+)  # fmt: skip
+SOURCE: Group = (
+    shared("query", str | None, "SELECT, or table, of a database.", "-q", metavar="SQL"),
+    shared("decimal", str | None, "Decimal sign of the numbers of a CSV file, if they do not show "
+           "it.", metavar=".|,"),
+    shared("encoding", str | None, "Encoding of a CSV file that is not UTF-8, such as latin-1, "
+           "cp1252 or utf-16.", metavar="NAME"),
+)  # fmt: skip
+SEED: Group = (shared("random_state", int, "Random seed.", default=0, option="--seed"),)
+OUTPUT: Group = (
+    shared("as_json", bool, "Print all numbers as JSON.", default=False, option="--json"),
+    shared("details", bool, "Print all numbers, and how they were found.", default=False),
+    shared("quiet", bool, "Print the verdict and warnings alone, and no progress.", default=False),
+)
+_LISTS = ("features", "ignore", "after", "categorical", "numeric")
+
+
+def columns(names: str) -> Group:
+    """Options for these columns, none of them required.
+
+    >>> [(own.name, own.default) for own in columns("outcome groups")]
+    [('outcome', None), ('groups', None)]
+    """
+    found = [own for own in COLUMNS if own.name in names.split()]
+    return tuple(own.replace(default=None) if own.default is _REQUIRED else own for own in found)
+
+
+def trial_options(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
+    """The options for columns as :func:`auucmax.read_trial` takes them."""
+    known = {str(name) for name in table.columns}
+    found = {
+        name: listed_columns(value, known) if name in _LISTS else value
+        for name, value in given.items()
+    }
+    if (chances := found.get("propensity")) is not None and chances not in known:
+        found["propensity"] = by_arm("propensity", chances) if "=" in chances else chances
+    return found
 
 
 def listed_columns(texts: Sequence[str] | None, known: Collection[str]) -> list[str] | None:
@@ -189,4 +169,60 @@ def listed_columns(texts: Sequence[str] | None, known: Collection[str]) -> list[
     """
     if not texts:
         return None
-    return [name for text in texts for name in ([text] if text in known else names_in(text) or [])]
+    return [name for text in texts for name in ([text] if text in known else names_in(text))]
+
+
+def names_in(text: str | None) -> list[str]:
+    """Names between commas.
+
+    >>> names_in("age, income")
+    ['age', 'income']
+    """
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def by_arm(parameter: str, text: str) -> dict[str, str]:
+    """What an option gives to each arm it names; a label may have commas.
+
+    >>> by_arm("cost", "a=1, b, c = 2")
+    {'a': '1', 'b, c': '2'}
+    """
+    found: dict[str, str] = {}
+    pending = ""
+    for part in text.split(","):
+        pending = f"{pending},{part}" if pending else part
+        label, equals, value = pending.rpartition("=")
+        if not equals:
+            continue
+        if label.strip() in found:
+            raise InputError(
+                parameter, "one entry per arm", f"{label.strip()!r} twice", "Leave one out."
+            )
+        found[label.strip()], pending = value.strip(), ""
+    if pending.strip():
+        raise InputError(
+            parameter, 'one entry per arm, as in "A=...,B=..."', repr(pending.strip()),
+            "Write decimals with a point.",
+        )  # fmt: skip
+    return found
+
+
+def amounts(parameter: str, text: str | None) -> Any:
+    """A number, or the number of each arm that is named.
+
+    >>> amounts("cost", ".5"), amounts("cost", "mail=.5,call=2")
+    (0.5, {'mail': 0.5, 'call': 2.0})
+    """
+    if text is None:
+        return None
+    try:
+        if "=" not in text:
+            return float(text)
+        return {label: float(value) for label, value in by_arm(parameter, text).items()}
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError(
+            parameter, 'a number, or one for each arm as in "A=.1,B=.12"', repr(text),
+            "Write decimals with a point.",
+        ) from None  # fmt: skip

@@ -1,0 +1,102 @@
+"""Tables, trials and models from the files that commands name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from auucmax._errors import InputError
+from auucmax.cli.options import trial_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from auucmax.data import Trial
+    from auucmax.model import UpliftModel
+    from auucmax.results import Roles
+
+Source = dict[str, Any]  # query, decimal and encoding
+
+
+def read_rows(data: str, source: Source, model: UpliftModel | None = None) -> pd.DataFrame:
+    """The table; its numbers should be written as those of the ``model`` were."""
+    from auucmax._progress import working_on
+    from auucmax.data.databases import Signs
+    from auucmax.data.reading import read_table
+
+    with working_on("reading"):
+        table = read_table(data, **source)
+    if model is not None:
+        Signs.of(table).check(model.info.decimal, list(model.inputs))
+    return table
+
+
+def file_name(data: str) -> str:
+    """What a model and a page call DATA: no folder, and no address, which may hold a password.
+
+    >>> file_name("/home/me/customers.csv"), file_name("postgresql://me:secret@host/shop")
+    ('customers.csv', '')
+    """
+    return "" if "://" in data else Path(data).name
+
+
+def read_rows_of_trial(data: str, source: Source, columns: dict[str, Any]) -> Trial:
+    """The trial in a table."""
+    from auucmax.data import read_trial
+
+    table = read_rows(data, source)
+    return read_trial(table, **trial_options(columns, table))
+
+
+def read_model(path: Path, new_levels: str = "error") -> UpliftModel:
+    """The model in a file; ``new_levels``: "error", or "other" to accept new categories."""
+    from auucmax._validation import check_choice
+    from auucmax.model import load
+
+    check_choice(new_levels, "--new-levels", ("error", "other"))
+    model = load(path)
+    for scorer in model.scorers:
+        scorer.encoder.new_levels = new_levels
+    return model
+
+
+def read_new_rows(model: UpliftModel, data: str, source: Source, given: dict[str, Any]) -> Trial:
+    """New rows of the trial of a model; ``given``: options for their propensities and outcomes."""
+    table = read_rows(data, source, model)
+    options = trial_options(given, table)
+    names = ("propensity", "drop_missing_outcomes")
+    return model.read(table, **{name: options[name] for name in names if options.get(name)})
+
+
+def check_roles(roles: Roles, given: dict[str, Any]) -> None:
+    """Raise an InputError if options contradict what a model knows about its columns."""
+    known = {
+        "treatment": roles.treatment, "outcome": roles.outcome.name, "id": roles.id,
+        "groups": roles.groups, "control": roles.arms[0], "outcome_range": roles.outcome.range,
+        "lower_is_better": roles.outcome.lower_is_better,
+    }  # fmt: skip
+    for name, value in given.items():
+        if name in known and value not in (None, False, known[name]):
+            raise InputError(
+                name, f"{known[name]!r}, as the model was fitted", repr(value), "Leave it out."
+            )
+
+
+def read_ids(path: str, model: UpliftModel) -> list[Any]:
+    """The ids in a table of people who are to be left out."""
+    from auucmax.data.reading import read_table
+    from auucmax.data.roles import check_names
+    from auucmax.data.table_errors import NoRowsError
+    from auucmax.encoding.frames import frame_of
+
+    id = model.roles.id
+    if id is None:
+        raise InputError("exclude", "left out, for the model knows no ids", path, "Fit with --id.")
+    try:
+        table = frame_of(read_table(path))
+    except NoRowsError as error:
+        if id in error.columns:  # a header alone: nobody
+            return []
+        raise
+    check_names(table, [id])
+    return list(table[id].dropna())
