@@ -1,8 +1,8 @@
 """Rank people by how much a treatment helps them, from a randomised trial; say how sure you are.
 
-The map: the names below are the ones that most users need; others are in the submodules, which are
-attributes as well (``auucmax.targeting``, ``auucmax.spark``). Names and submodules are imported
-when they are first used, so that ``import auucmax`` and ``auucmax --help`` wait for no library.
+The names below are those that most users need; the packages hold the others, such as
+``auucmax.targeting.calibrate``. Names and packages are imported when they are first used, so that
+``import auucmax`` is quick.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ from auucmax._version import __version__
 
 if TYPE_CHECKING:
     from auucmax import (
+        baselines,
         campaign,
         certificates,
         comparison,
         data,
-        encoding,
         estimators,
         export,
         metrics,
         mlflow,
         model,
-        pairs,
         present,
         results,
-        rows,
-        solvers,
         spark,
         targeting,
     )
+    from auucmax._errors import InputError
+    from auucmax.campaign import Monitor, assign, plan_trial, verify
     from auucmax.certificates import certify
     from auucmax.comparison import compare
     from auucmax.data import (
@@ -46,11 +45,13 @@ if TYPE_CHECKING:
         AUUCMax,
         BoostedEffect,
         ClassTransformation,
+        ResponseModel,
         ShrunkInteractions,
         TwoModels,
         UpliftEnsemble,
     )
     from auucmax.metrics import (
+        DecileDisplay,
         UpliftCurveDisplay,
         auuc_difference,
         auuc_inference,
@@ -59,14 +60,21 @@ if TYPE_CHECKING:
         conventions,
         policy_risk,
         qini_score,
+        uplift_at_k,
+        uplift_by_decile,
         uplift_curve,
     )
-    from auucmax.model import UpliftModel, fit, load
+    from auucmax.model import Limits, UpliftModel, check_trial, fit, load
 
 __all__ = [
     "AUUCMax",
     "BoostedEffect",
     "ClassTransformation",
+    "DecileDisplay",
+    "InputError",
+    "Limits",
+    "Monitor",
+    "ResponseModel",
     "ShrunkInteractions",
     "Trial",
     "TrialKFold",
@@ -75,19 +83,21 @@ __all__ = [
     "UpliftEnsemble",
     "UpliftModel",
     "__version__",
+    "assign",
     "auuc_difference",
     "auuc_inference",
     "auuc_score",
     "auuc_scorer",
+    "baselines",
     "campaign",
     "certificates",
     "certify",
     "check_randomisation",
+    "check_trial",
     "compare",
     "comparison",
     "conventions",
     "data",
-    "encoding",
     "estimators",
     "export",
     "fit",
@@ -97,36 +107,69 @@ __all__ = [
     "metrics",
     "mlflow",
     "model",
-    "pairs",
+    "plan_trial",
     "policy_risk",
     "present",
     "qini_score",
     "read_trial",
     "results",
-    "rows",
-    "solvers",
     "spark",
     "targeting",
+    "uplift_at_k",
+    "uplift_by_decile",
     "uplift_curve",
+    "verify",
 ]
 
 _HOME = {
     name: home
     for home, names in {
+        "_errors": ("InputError",),
+        "campaign": (
+            "Monitor",
+            "assign",
+            "plan_trial",
+            "verify",
+        ),
         "certificates": ("certify",),
         "comparison": ("compare",),
         "data": (
-            "Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial",
+            "Trial",
+            "TrialKFold",
+            "check_randomisation",
+            "load_hillstrom",
+            "make_trial",
             "read_trial",
         ),
-        "model": ("UpliftModel", "fit", "load"),
         "estimators": (
-            "AUUCMax", "BoostedEffect", "ClassTransformation", "ShrunkInteractions", "TwoModels",
+            "AUUCMax",
+            "BoostedEffect",
+            "ClassTransformation",
+            "ResponseModel",
+            "ShrunkInteractions",
+            "TwoModels",
             "UpliftEnsemble",
         ),
         "metrics": (
-            "UpliftCurveDisplay", "auuc_difference", "auuc_inference", "auuc_score", "auuc_scorer",
-            "conventions", "policy_risk", "qini_score", "uplift_curve",
+            "DecileDisplay",
+            "UpliftCurveDisplay",
+            "auuc_difference",
+            "auuc_inference",
+            "auuc_score",
+            "auuc_scorer",
+            "conventions",
+            "policy_risk",
+            "qini_score",
+            "uplift_at_k",
+            "uplift_by_decile",
+            "uplift_curve",
+        ),
+        "model": (
+            "Limits",
+            "UpliftModel",
+            "check_trial",
+            "fit",
+            "load",
         ),
     }.items()
     for name in names

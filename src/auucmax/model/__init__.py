@@ -6,11 +6,13 @@ from importlib import import_module
 from typing import Any
 
 from auucmax._archive import ModelFileError
+from auucmax.model.check import TrialCheck, check_trial
 from auucmax.model.chosen import Limits, Targeting, target
 from auucmax.model.file_new import load
 from auucmax.model.folds import Recipe
 from auucmax.model.pipeline import fit
 from auucmax.model.registry import MODELS
+from auucmax.model.scores import judge_scores
 from auucmax.model.uplift_model import Scorer, UpliftModel
 
 __all__ = [
@@ -20,8 +22,11 @@ __all__ = [
     "Recipe",
     "Scorer",
     "Targeting",
+    "TrialCheck",
     "UpliftModel",
+    "check_trial",
     "fit",
+    "judge_scores",
     "load",
     "target",
 ]
