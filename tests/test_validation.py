@@ -179,7 +179,7 @@ def test_bad_rows(metric, case):
             lambda: auuc_difference(Y, SCORE, [1], treatment=T),
             "score_b should have as many rows as y, 4; got 1",
         ),
-        (lambda: uplift_at_k(Y, SCORE, treatment=T, share=30), "share should lie between 0 and 1"),
+        (lambda: uplift_at_k(Y, SCORE, treatment=T, share=30), "share should be between 0 and 1"),
         (lambda: uplift_by_decile(Y, SCORE, treatment=T, bins=0), "bins should be a whole number"),
         (lambda: uplift_by_decile(Y, SCORE, treatment=T, bins="3"), "bins should be a whole num"),
         (lambda: uplift_by_decile(Y, SCORE, treatment=T, level=95), "level should be a number"),

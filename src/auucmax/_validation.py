@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from auucmax._errors import InputError
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 #: What a user adds for scikit-learn to pass the treatment on.
@@ -231,8 +233,8 @@ def check_whole(value: object, name: str, least: int, most: int | None = None) -
         if number >= least and (most is None or number <= most):
             return number
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-    raise ValueError(
-        f"{name} should be a whole number {allowed}, got {value!r}. Pass an integer in that range."
+    raise InputError(
+        name, f"a whole number {allowed}", repr(value), "Pass an integer in that range."
     )
 
 
@@ -262,15 +264,13 @@ def check_shares(share: float | ArrayLike) -> Floats:
     except (TypeError, ValueError):
         shares = np.array([])
     if shares.ndim != 1 or len(shares) == 0 or not np.isfinite(shares).all():
-        raise ValueError(
-            f"share should be a number or a list of numbers between 0 and 1, got {share!r}. "
-            f"0.3 means the top 30 percent."
-        )
+        raise InputError(
+            "share", "a number or a list of numbers between 0 and 1", repr(share),
+            "0.3 means the top 30 percent.",
+        )  # fmt: skip
     if shares.min() < -1e-9 or shares.max() > 1 + 1e-9:  # np.arange(0, 1.01, 0.05) passes 1 a bit
         got = f"{shares.min():g}" + (f" to {shares.max():g}" if len(shares) > 1 else "")
-        raise ValueError(
-            f"share should lie between 0 and 1, got {got}. 0.3 means the top 30 percent."
-        )
+        raise InputError("share", "between 0 and 1", got, "0.3 means the top 30 percent.")
     return np.clip(shares, 0, 1)
 
 
@@ -278,13 +278,16 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
     """``value`` is one of ``choices``."""
     choices = list(choices)
     if value not in choices:
-        raise ValueError(f"{name} should be one of {listed(choices, len(choices))}, got {value!r}.")
+        known = listed(choices, len(choices))
+        raise InputError(name, f"one of {known}", repr(value), "Check the spelling.")
 
 
 def check_level(level: float, name: str = "level") -> None:
     """A probability strictly between 0 and 1."""
     if not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"{name} should be a number strictly between 0 and 1, got {level!r}.")
+        raise InputError(
+            name, "a number strictly between 0 and 1", repr(level), "0.3 means 30 percent."
+        )
 
 
 def check_positive(value: Any, name: str, advice: str, *, or_zero: bool = False) -> float:
@@ -292,7 +295,7 @@ def check_positive(value: Any, name: str, advice: str, *, or_zero: bool = False)
     number = -1.0 if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     if not 0 <= number < np.inf or (number == 0 and not or_zero):
         expected = "a number of at least 0" if or_zero else "a positive number"
-        raise ValueError(f"{name} should be {expected}, got {value!r}. {advice}")
+        raise InputError(name, expected, repr(value), advice)
     return number
 
 
@@ -303,10 +306,10 @@ def check_range(value: Any, name: str) -> tuple[float, float]:
     except (TypeError, ValueError):
         low, high = 1.0, 0.0
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(
-            f"{name} should be two finite numbers, the lowest and, above it, the highest; got "
-            f"{value!r}. Of a 0/1 outcome they are 0 and 1."
-        )
+        raise InputError(
+            name, "two finite numbers, the lowest and, above it, the highest", repr(value),
+            "0/1 outcomes need no range.",
+        )  # fmt: skip
     return low, high
 
 

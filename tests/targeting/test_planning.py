@@ -161,7 +161,7 @@ def test_a_constant_in_revenue_costs_no_width(trial):
         ({"n_people": 0}, "n_people should be a whole number"),
         ({"new_score": [1, np.nan]}, "new_score should have no missing values"),
         ({"treatment": [1, 0, 0, 0]}, "at least two rows"),
-        ({"shares": [2]}, "share should lie between 0 and 1"),
+        ({"shares": [2]}, "share should be between 0 and 1"),
     ],
 )
 def test_messages(change, message):

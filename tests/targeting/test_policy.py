@@ -75,7 +75,7 @@ def test_value_against_cost():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: top_share([1, 2], 1.5), "share should lie between 0 and 1"),
+        (lambda: top_share([1, 2], 1.5), "share should be between 0 and 1"),
         (lambda: top_share([1, 2], [0.1, 0.2]), "share should be one number"),
         (lambda: top_share([1, 2], 0.5, ties="coin"), "ties should be one of"),
         (lambda: within_budget([1, 2], -1, cost=1), "budget should be a number, 0 or more"),

@@ -48,7 +48,7 @@ def export(
     from auucmax._validation import check_choice
     from auucmax.model import load
 
-    check_choice(to, "--to", FORMATS)
+    check_choice(to, "to", FORMATS)
     if output is not None:
         check_target(output, model)
     elif to == "onnx":

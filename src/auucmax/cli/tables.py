@@ -53,7 +53,7 @@ def read_model(path: Path, new_levels: str = "error") -> UpliftModel:
     from auucmax._validation import check_choice
     from auucmax.model import load
 
-    check_choice(new_levels, "--new-levels", ("error", "other"))
+    check_choice(new_levels, "new_levels", ("error", "other"))
     model = load(path)
     for scorer in model.scorers:
         scorer.encoder.new_levels = new_levels
