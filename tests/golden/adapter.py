@@ -797,28 +797,26 @@ def plan_trial(**assumed):
 
 
 def plan_arms(model, **options):
-    return _plan(auucmax.campaign.plan_arms(model, **options))
+    return _plan(auucmax.campaign.plan_trial(model=model, **options))
 
 
 def _plan(found):
-    table = found.table()
+    table = [line for line in found.lines if line.what == "gain"]
     return {
-        "rows": found.rows,
+        "rows": table[0].rows,
         "best_share": found.best_share,
         "treated_share": found.treated_share,
-        "gain": found.assumed.gain,
-        "line_rows": [line["rows"] for line in table],
-        "line_values": [line["value"] for line in table],
-        "line_power": [line["power"] for line in table],
-        "line_width": [line["width"] for line in table],
-        "line_by": [line["by"] for line in table],
+        "gain": found.assumed[0].gain,
+        "line_rows": [line.rows for line in table],
+        "line_values": [line.value for line in table],
+        "line_power": [line.power for line in table],
+        "line_width": [line.width for line in table],
+        "line_by": [line.by.value for line in table],
     }
 
 
 def past_rows(y, **options):
-    from auucmax.campaign.planning import past_rows as function
-
-    return plain(function(y, **options))
+    return plain(auucmax.campaign.past_rows(y, **options))
 
 
 def assign(people, **options):
@@ -826,22 +824,25 @@ def assign(people, **options):
     found = _quietly(auucmax.campaign.assign, people, **options)
     table = found.people
     chances = [name for name in table if str(name).startswith(("propensity", "chance"))]
+    of_one = {found.arms[1]: "those the model chose", found.arms[0]: "the others"}
+    parts = {label: f"those to get {label!r}" for label in found.arms}
+    parts = {None: "everybody"} | (of_one if len(found.arms) == 2 else parts)
     numbers = {
-        "counts": plain(found.counts),
-        "rule": found.fingerprint,
-        "n_before": int(found.n_before),
+        "counts": dict(zip(found.arms, found.counts, strict=True)),
+        "rule": found.rule,
+        "n_before": found.n_before,
         "ids": {
             arm: [str(own) for own in table.loc[table["arm"] == arm].iloc[:, 0]]
             for arm in found.arms
         },
         "chances": {str(name): plain(table[name].astype(float)) for name in chances},
         "checks": {
-            name: {"passes": bool(own.ok), "p_values": [float(test.p_value) for test in own.tests]}
-            for name, own in found.balance.items()
+            parts[own.chosen]: {"passes": own.passed, "p_values": plain(own.p_values)}
+            for own in found.balance
         },
     }
-    if "chosen" in table:
-        numbers["n_chosen"] = int((table["chosen"].astype(str) != found.arms[0]).sum())
+    if found.chosen is not None:
+        numbers["n_chosen"] = sum(found.chosen[1:])
     return numbers, table
 
 
@@ -853,7 +854,7 @@ def monitor(looks, *, score_column, rival_column=None, least_chance=None, **name
     with tempfile.TemporaryDirectory() as folder:
         for number, (table, day) in enumerate(looks):
             look = _quietly(
-                campaign.monitor_trial, table, Path(folder) / "state", as_of=day,
+                auucmax.campaign.monitor_trial, table, Path(folder) / "state", as_of=day,
                 score=score_column, least_propensity=least_chance, **named,
             )  # fmt: skip
             arms = {own.arm: _look(look, own) for own in look.arms}
@@ -863,43 +864,50 @@ def monitor(looks, *, score_column, rival_column=None, least_chance=None, **name
 
 
 def _look(look, arm):
-    shared = _read(look, "n_new", "n_waiting") if len(look.arms) == 1 else {}
+    counts = {"n_rows": arm.n_rows}
+    if len(look.arms) == 1:
+        counts |= {"n_new": look.n_new, "n_bet": arm.n_bet, "n_waiting": look.n_waiting}
+    else:
+        counts |= {"n_bet": arm.n_bet}
     bounds = {
         name: {"estimate": own.value, "lower": own.lower, "upper": own.upper}
         for name, own in (("effect", arm.effect), ("gain", arm.gain))
     }
-    counts = _read(arm, "n_rows", "n_bet") | shared | {"n_beyond": look.n_clipped}
-    return counts | {"bounds": bounds, "fails": look.verdict.is_failure}
+    more = {"n_beyond": look.n_clipped, "bounds": bounds, "fails": look.verdict.is_failure}
+    return counts | more
 
 
 def verify(table, **options):
-    return _verified(_quietly(auucmax.campaign.verify, table, **options))
-
-
-def verify_arms(table, **options):
-    found = _quietly(auucmax.campaign.verify_arms, table, **options)
-    return _verified(found) | _read(found, "chosen", "given")
-
-
-def _verified(found):
-    names = (
-        "estimate", "standard_error", "lower", "upper", "certified_lower", "certified_upper",
-    )  # fmt: skip
-    numbers = _read(found, "n_people", "n_chosen", "n_treated", "n_treated_rest", "level", "delta")
-    numbers["comparisons"] = {name: _read(one, *names) for name, one in found.comparisons.items()}
-    numbers["decision"] = found.decision.state
-    if found.promise is not None:
-        numbers["promise"] = _read(
-            found.promise, "promised", "promised_lower", "promised_upper", "came", "difference",
-            "lower", "upper", "verdict",
-        )  # fmt: skip
-    numbers["drift"] = {
-        "trial": [float(one.trial) for one in found.drift],
-        "campaign": [float(one.campaign) for one in found.drift],
-        "p_values": [float(one.p_value) for one in found.drift],
-        "detectable": [float(one.detectable) for one in found.drift],
-        "is_found": [bool(one.is_found) for one in found.drift],
+    found = _quietly(auucmax.campaign.verify, table, **options)
+    control, *arms = found.roles.arms
+    numbers = _read(found, "n_people", "level", "delta") | {
+        "n_chosen": sum(found.chosen[1:]),
+        "n_treated": found.n_chosen_treated,
+        "n_treated_rest": sum(found.given[1:]) - found.n_chosen_treated,
     }
-    numbers["check_p_values"] = [float(one.p_value) for one in found.check]
-    numbers["action"] = None if found.advice is None else found.advice.action
+    if len(arms) > 1:
+        for name in ("chosen", "given"):
+            numbers[name] = dict(zip(found.roles.arms, getattr(found, name), strict=True))
+    numbers["comparisons"] = {}
+    for one in found.comparisons:
+        name = {"as run": "as_run", "everyone": "everybody"}.get(one.against, one.against.value)
+        if one.arm is not None and len(arms) > 1:
+            name = f"single {one.arm}"
+        numbers["comparisons"][name] = {
+            "estimate": one.gain.value, "standard_error": one.gain.se, "lower": one.gain.lower,
+            "upper": one.gain.upper, "certified_lower": one.certified_lower,
+            "certified_upper": one.certified_upper,
+        }  # fmt: skip
+    if found.forecast is not None:
+        own = found.forecast
+        numbers["promise"] = {
+            "promised": own.forecast.value, "promised_lower": own.forecast.lower,
+            "promised_upper": own.forecast.upper, "came": own.realised.value,
+            "difference": own.difference.value, "lower": own.difference.lower,
+            "upper": own.difference.upper, "verdict": own.verdict.value,
+        }  # fmt: skip
+    numbers["check_p_values"] = [own.p_value for own in found.tests]
     return numbers
+
+
+verify_arms = verify

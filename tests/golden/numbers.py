@@ -804,11 +804,11 @@ def plan():
     )  # fmt: skip
     return {
         "usual": adapter.plan_trial(**usual),
-        "size": adapter.plan_trial(**usual, n_rows=20_000, power=0.9, share=0.3),
+        "size": adapter.plan_trial(**usual, n_rows=20_000, power=0.9),
         "explained": adapter.plan_trial(
             base_rate=0.1, effect=0.03, effect_sd=0.04, explained=0.5, treated_share=0.7
         ),
-        "rival": adapter.plan_trial(**usual, other_gain=0.003, agreement=0.4, cross_fitted=True),
+        "cross-fitted": adapter.plan_trial(**usual, cross_fitted=True),
         "money": adapter.plan_trial(**money, outcome_range=(0.0, 500.0)),
         "money without a range": adapter.plan_trial(**money),
         "arms": adapter.plan_trial(**usual, n_arms=3, treated_share=0.75),
@@ -821,7 +821,7 @@ def plan():
 def plan_of_a_model():
     return {
         "arms": adapter.plan_arms(fitted_arms("arms")),
-        "size": adapter.plan_arms(fitted_arms("arms"), n_rows=30_000, share=0.3),
+        "size": adapter.plan_arms(fitted_arms("arms"), n_rows=30_000),
     }
 
 
