@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import wraps
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from auucmax._messages import visible, visible_lines
@@ -34,6 +35,9 @@ class Shown:
         # A label must not steer a terminal, whether it is printed or shown by a prompt.
         if own := vars(cls).get("__str__"):
             cls.__str__ = wraps(own)(lambda self: visible_lines(own(self)))  # type: ignore[method-assign]
+
+    def __str__(self) -> str:
+        return str(import_module("auucmax.present.brief").text(self))
 
     def __repr__(self) -> str:
         return str(self)

@@ -386,29 +386,6 @@ class Suspect:
         """
         return self.target == "outcome" or self.measure not in ("rows", "p")
 
-    @property
-    def question(self) -> str:
-        """What to ask of a feature that predicts the outcome well, but not without fail."""
-        return (
-            f"{self.feature} predicts the {self.target} with {self.measure} {self.value:.2f}: was "
-            f"it known before treatment? If not, nothing may be learnt from it: pass "
-            f"after={[self.feature]}."
-        )
-
-    def __str__(self) -> str:
-        if self.measure == "values":
-            return f"{self.feature}: all of its {self.value:,.0f} values are of rows of one arm"
-        if self.measure == "p":
-            return (
-                f"{self.feature}: predicts the outcome, and arms differ in it (p {self.value:.1g})"
-            )
-        if self.measure == "rows":
-            return (
-                f"{self.feature}: {self.value:,.0f} rows at one end of its values all have the "
-                f"same {self.target}"
-            )
-        return f"{self.feature}: {self.measure} {self.value:.4f} with the {self.target}"
-
 
 def outcome_suspects(covariates: Covariates, y: Floats) -> tuple[Suspect, ...]:
     """Features that almost settle the outcome.

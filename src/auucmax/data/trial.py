@@ -18,7 +18,6 @@ from scipy.special import stdtr, stdtrit
 from sklearn.base import BaseEstimator
 
 from auucmax._errors import InputError
-from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax._validation import (
     ROUTING,
@@ -89,38 +88,6 @@ class TrialSummary(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the summary as nested dictionaries, for JSON."""
         return asdict(self)
-
-    def __str__(self) -> str:
-        features = f"{self.n_features:,} feature{'' if self.n_features == 1 else 's'}"
-        treatment = "" if self.treatment_name == "treatment" else f" by {self.treatment_name}"
-        lines = [
-            f"{self.name}: {self.n_rows:,} rows, {features}; outcome {self.outcome_name}{treatment}"
-        ]
-        if self.n_randomised is not None:
-            lines.append(f"the {self.n_randomised:,} randomised rows:")
-        mean = f"{'weighted ' if self.weighted else ''}mean of {self.outcome_name}"
-        table = [("arm", "rows", "share", mean)]
-        table += [(a.name, f"{a.n_rows:,}", f"{a.share:.1%}", f"{a.mean:.4g}") for a in self.arms]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        for first, *rest in table:
-            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-            lines.append("  ".join([first.ljust(widths[0]), *cells]))
-        for e in self.effects:
-            told = f"effect of {e.name} against {self.arms[0].name}: {e.effect:.4g}"
-            if not np.isfinite(e.standard_error):
-                lines += [told, "  95% interval cannot be said: an arm has one row, or group, only"]
-                continue
-            if e.declined is not None:
-                lines += [told, f"  95% interval cannot be said: {e.declined}"]
-                continue
-            p_value = "p < 0.0001" if e.p_value < 1e-4 else f"p = {e.p_value:.2g}"
-            lines += [
-                f"{told} (standard error {e.standard_error:.2g})",
-                f"  95% interval {e.low:.4g} to {e.high:.4g}, {p_value}",
-            ]
-        if self.true_effect is not None:
-            lines.append(f"true average effect: {self.true_effect:.4g}")
-        return "\n".join(map(visible, lines))
 
 
 def _mean_and_error(
@@ -484,9 +451,6 @@ class Trial(Shown):
                 for arm, n in zip(arms[1:], counted[1:], strict=True)
             ),
         )
-
-    def __str__(self) -> str:
-        return str(self.summary())
 
 
 def _check_features(X: Any, n_rows: int) -> pd.DataFrame:

@@ -68,7 +68,7 @@ class TrialCheck:
         """Raise a FailedCheckError if chance does not explain the difference between arms."""
         for one in self.arms:
             if one.report.stops:
-                raise FailedCheckError(one.report.verdict, one.report)
+                raise FailedCheckError(report=one.report)
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain JSON."""

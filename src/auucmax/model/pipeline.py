@@ -232,12 +232,9 @@ def _checked(pair: Pair, despite_check: bool) -> RandomisationReport:
     report = pair.check()
     if report.stops and not despite_check:
         hint = "To fit all the same, without a certificate, pass despite_check=True."
-        raise FailedCheckError(" ".join([report.verdict, *report.advice, hint]), report)
-    if report.failures and not report.stops:
-        warnings.warn(" ".join([report.verdict, *report.advice]), stacklevel=3)
-    else:
-        for doubt in report.doubts:
-            warnings.warn(doubt.question, stacklevel=3)
+        raise FailedCheckError(hint, report)
+    if report.doubts or (report.failures and not report.stops):
+        warnings.warn(report.message, stacklevel=3)
     return report
 
 

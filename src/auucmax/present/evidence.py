@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from auucmax._json import short
 from auucmax.model.uplift_model import UpliftModel
-from auucmax.present import words
+from auucmax.present import randomisation, words
 from auucmax.present.brief import brief
 from auucmax.results import (
     ArmEvidence,
@@ -285,8 +285,8 @@ def _of_checks(arms: Sequence[ArmEvidence]) -> tuple[str, ...]:
     for arm in arms:
         if arm.check is not None:
             if not arm.check["ok"]:
-                found[arm.check["verdict"]] = None
-            found |= dict.fromkeys(arm.check["questions"])
+                found[randomisation.verdict(arm.check)] = None
+            found |= dict.fromkeys(randomisation.questions(arm.check))
     return tuple(found)
 
 

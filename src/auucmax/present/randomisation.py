@@ -1,0 +1,227 @@
+"""Words for a check of the randomisation, and for a trial.
+
+The numbers of a check come from its report or, as in a model file, from a dictionary of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from auucmax._json import short
+from auucmax.data.balance import SMALL
+from auucmax.data.randomisation_report import REMARK, RandomisationReport
+from auucmax.data.trial import Trial, TrialSummary
+from auucmax.present import words
+from auucmax.present.brief import brief
+from auucmax.results import Brief
+
+Check = Mapping[str, Any]
+_FAILURES = {
+    "sample ratio": "the arms do not have the planned sizes",
+    "chances": "the numbers treated contradict the propensities",
+    "likelihood ratio": "the features predict who was treated",
+    "classifier": "the features predict who was treated",
+    "missing values": "missing values differ between the arms",
+    "missing outcomes": "outcomes are missing more often in one arm",
+}
+_LOST = "no analysis of the remaining rows can repair this"
+_ADVICE = {
+    "sample ratio": f"find out which rows were lost or added after assignment: {_LOST}",
+    "chances": "check that each propensity is the probability of treatment by design, and that no "
+    "rows were lost after assignment",
+    "missing values": "find out why values are missing more often in one arm",
+    "missing outcomes": f"find out why outcomes are missing more often in one arm: {_LOST}",
+}
+
+
+@brief.register
+def _(report: RandomisationReport) -> Brief:
+    return check_brief(report.to_dict())
+
+
+def check_brief(found: Check) -> Brief:
+    """The words for a check: its verdict, what to do, and all tests as details."""
+    advised = advice(found)
+    total = max(sum(found["counts"].values()), 1)
+    arms = (f"{n:,} {short(name)} ({n / total:.1%})" for name, n in found["counts"].items())
+    details = [("Note", note) for note in (found["grouping"], found["evened"]) if note]
+    for test in found["tests"]:
+        p_values = [words.p_value(test[name]) for name in ("p_value", "adjusted_p_value")]
+        details.append(
+            (_label(test), f"p {p_values[0]}, corrected {p_values[1]}; {test['detail']}")
+        )
+    known = [own for own in found["differences"] if own["difference"] == own["difference"]]
+    if known:
+        largest = [f"{short(own['feature'])} {own['difference']:+.3f}" for own in known[:5]]
+        details.append(("Largest differences", f"{', '.join(largest)} standard deviations"))
+        least = found["detectable_difference"]
+        details.append(("Detectable", f"a difference of {least:.3f}, with 80% power"))
+    details += [("Suspect", _suspect(own)) for own in found["suspects"]]
+    details += [("Not tested", note) for note in found["notes"]]
+    details += [("Advice", text) for text in advised[1:]]
+    return Brief(
+        verdict=verdict(found),
+        facts=(("Arms", ", ".join(arms)),),
+        caveats=questions(found),
+        next_step=advised[0] if advised else None,
+        details=tuple(details),
+    )
+
+
+def verdict(found: Check) -> str:
+    """One sentence: no evidence against randomisation, or what fails."""
+    tests = found["tests"]
+    if found["stops"]:
+        return f"The check fails: {'; '.join(_reasons(found))}."
+    if found["failures"]:
+        return (
+            f"The check warns: {'; '.join(_reasons(found))}. One in {1 / found['alpha']:,.0f} "
+            f"properly randomised trials looks like this."
+        )
+    if not tests:
+        return "The randomisation is unknown: nothing could be tested."
+    worst = min(tests, key=lambda test: float(test["adjusted_p_value"]))
+    smallest = worst["adjusted_p_value"]
+    n = f"{len(tests)} test{'s' * (len(tests) > 1)}"
+    of = f", {_label(worst)}" if smallest < REMARK else ""
+    after = ""
+    if found["provided"]:
+        after = f", if {words.joined(found['provided'])} were recorded after treatment"
+    return (
+        f"The trial looks randomised{after} ({n}, smallest corrected p "
+        f"{words.p_value(smallest)}{of})."
+    )
+
+
+def message(found: Check) -> str:
+    """Verdict, advice and questions in one line, for errors and warnings."""
+    more = (*advice(found), *questions(found))
+    return " ".join(
+        [verdict(found), *(f"{text[0].upper()}{text[1:]}".rstrip(".?") + "." for text in more)]
+    )
+
+
+def questions(found: Check) -> tuple[str, ...]:
+    """What only someone who knows the trial can answer."""
+    asked = []
+    if found["households"]:
+        names = words.joined(found["households"], "or")
+        asked.append(
+            f"do rows with the same {names} belong together, such as a household? Then pass it as "
+            f"groups: otherwise intervals are too narrow."
+        )
+    asked += [
+        f"{short(doubt['feature'])} predicts the {doubt['target']} with {doubt['measure']} "
+        f"{doubt['value']:.2f}. If it was recorded after treatment, pass it as after."
+        for doubt in found["doubts"]
+    ]
+    return tuple(asked)
+
+
+def advice(found: Check) -> tuple[str, ...]:
+    """What to do about each thing that fails."""
+    failed = dict.fromkeys(test["name"] for test in found["failures"])
+    after = [own["feature"] for own in found["suspects"] if own["is_after"]]
+    predicted = "likelihood ratio" in failed or "classifier" in failed
+    depends = predicted or len(after) < len(found["suspects"])
+    given = []
+    if not found["tests"]:
+        given.append("pass the planned share of the treated, or more features")
+    if after:
+        names = words.joined(dict.fromkeys(after))
+        given.append(f"if {names} was recorded after treatment, pass it as after")
+    if depends:
+        by_design = (
+            "" if found["evened"] else "; pass propensity if probabilities differed by design"
+        )
+        given.append(f"find out how people were assigned{by_design}")
+    given += [text for name, text in _ADVICE.items() if name in failed]
+    if numbered := [name for name in found["treated_by"] if name in found["names"]]:
+        names = words.joined(numbered)
+        given.append(f"if {names} was numbered after treatment, pass it as after")
+    if (failed or depends) and not found["grouping"]:
+        given.append("if whole groups (households, shops) were treated together, pass groups")
+    sizes = [abs(own["difference"]) for own in found["differences"]]
+    largest = max((size for size in sizes if size == size), default=1.0)
+    if predicted and largest < SMALL:
+        given.append(
+            f"no feature differs by more than {largest:.3f} standard deviations, so this may "
+            f"matter little"
+        )
+    return tuple(given)
+
+
+def _reasons(found: Check) -> list[str]:
+    reasons = []
+    if found["treated_by"]:
+        names = words.joined(found["treated_by"])
+        reasons.append(f"treatment depends on {names}, so it was not randomised")
+    for target, text in (
+        ("treatment", "shows who was treated"),
+        ("outcome", "gives the outcome away"),
+    ):
+        own = [s["feature"] for s in found["suspects"] if s["is_after"] and s["target"] == target]
+        if own:
+            reasons.append(f"{words.joined(own)} {text}")
+    texts = dict.fromkeys(_FAILURES[test["name"]] for test in found["failures"])
+    if found["treated_by"]:
+        texts.pop(_FAILURES["classifier"], None)
+    return [*reasons, *texts]
+
+
+def _suspect(found: Check) -> str:
+    name, value, target = short(found["feature"]), found["value"], found["target"]
+    texts = {
+        "values": f"all {value:,.0f} values are in one arm",
+        "p": f"predicts the outcome, and differs between the arms (p {words.p_value(value)})",
+        "rows": f"{value:,.0f} rows at one end all have the same {target}",
+    }
+    other = f"{found['measure']} {value:.3f} with the {target}"
+    return f"{name}: {texts.get(found['measure'], other)}"
+
+
+def _label(test: Check) -> str:
+    return f"{test['name']} ({short(test['arm'])})" if test["arm"] else str(test["name"])
+
+
+@brief.register
+def _(trial: Trial) -> Brief:
+    return brief(trial.summary())
+
+
+@brief.register
+def _(found: TrialSummary) -> Brief:
+    facts = []
+    if found.n_randomised is not None:
+        facts.append(("Randomised", f"{found.n_randomised:,} rows"))
+    mean = f"{'weighted ' if found.weighted else ''}mean"
+    for arm in found.arms:
+        value = f"{arm.n_rows:,} rows ({arm.share:.1%}), {mean} {arm.mean:.4g}"
+        facts.append((short(arm.name), value))
+    for own in found.effects:
+        name = f"Effect of {short(own.name)}"
+        if own.declined is not None or not own.standard_error < float("inf"):
+            reason = own.declined or "an arm has one row only"
+            facts.append((name, f"{own.effect:.4g} (no interval: {reason})"))
+        else:
+            ends = f"{own.low:.4g} to {own.high:.4g}"
+            facts.append((name, f"{own.effect:.4g} ({ends}; p {words.p_value(own.p_value)})"))
+    if found.true_effect is not None:
+        facts.append(("True effect", f"{found.true_effect:.4g}"))
+    features = f"{found.n_features:,} feature{'s' * (found.n_features != 1)}"
+    treatment = "" if found.treatment_name == "treatment" else f" by {short(found.treatment_name)}"
+    return Brief(
+        verdict=f"{short(found.name)}: {found.n_rows:,} rows, {features}; outcome "
+        f"{short(found.outcome_name)}{treatment}.",
+        facts=tuple(facts),
+    )
+
+
+def worst(checks: Sequence[Check]) -> Check:
+    """The check with the worst verdict: failed, not tested, warning, passed."""
+
+    def place(found: Check) -> tuple[bool, bool, bool]:
+        return bool(found["stops"]), not found["tests"], not found["ok"]
+
+    return max(checks, key=place)
