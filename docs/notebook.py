@@ -1,4 +1,4 @@
-"""The tutorial, and some pages of the guide, as notebooks: ``python docs/notebook.py``.
+"""The tour, and some pages of the guide, as notebooks: ``python docs/notebook.py``.
 
 The pages are the source, and tests run them; a notebook only has to be opened.
 """
@@ -12,10 +12,9 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 EXAMPLES = DOCS.parent / "examples"
-CHAPTERS = ("trial", "ranking", "certainty", "list", "campaign")
 #: The pages of each notebook, one after the other.
 BOOKS = {
-    "tutorial": [f"tutorial/{name}" for name in CHAPTERS],
+    "tour": ["tour"],
     "several_treatments": ["guide/arms"],
     "money": ["guide/money"],
     "households": ["guide/households"],
@@ -26,7 +25,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MUL
 
 
 def cells(page: str, folder: str) -> list[dict[str, Any]]:
-    """Words and code of a page in turn; pictures and links are those of its folder of the docs.
+    """Text and code cells of a page in turn; links are relative to its folder of the docs.
 
     >>> page = "# Title\\n\\n```python\\n1\\n```\\n\\nEnd.\\n"
     >>> [cell["cell_type"] for cell in cells(page, "guide")]
@@ -46,7 +45,7 @@ def cells(page: str, folder: str) -> list[dict[str, Any]]:
 
 def notebook(name: str) -> str:
     """The text of a notebook: all of its pages, one after the other."""
-    pages = [(page.partition("/")[0], (DOCS / f"{page}.md").read_text()) for page in BOOKS[name]]
+    pages = [(page.rpartition("/")[0], (DOCS / f"{page}.md").read_text()) for page in BOOKS[name]]
     numbered = enumerate(cell for folder, page in pages for cell in cells(page, folder))
     named = [{"id": f"cell-{number}", **cell} for number, cell in numbered]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -56,7 +55,8 @@ def notebook(name: str) -> str:
 
 def _words(text: str, folder: str) -> list[dict[str, Any]]:
     # Addresses of the pages are relative to their folder; the notebook lies in examples.
-    text = re.sub(r"\]\((?!https?:|\.\./|#)", f"](../docs/{folder}/", text.strip())
+    own = f"../docs/{folder}/" if folder else "../docs/"
+    text = re.sub(r"\]\((?!https?:|\.\./|#)", f"]({own}", text.strip())
     text = re.sub(r"\]\(\.\./(?!docs/)", "](../docs/", text)
     return [{"cell_type": "markdown", "metadata": {}, "source": _lines(text)}] if text else []
 

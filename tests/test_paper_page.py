@@ -21,7 +21,7 @@ ROWS = [line.strip("| ").split(" | ") for line in MAPPING.splitlines()]
 ROWS = [cells for cells in ROWS if len(cells) > 1 and cells[0] != "in the paper"]
 QUOTED = re.findall(r"`([^`\n]+)`", PAGE)
 TESTS = sorted({token for token in QUOTED if "::" in token})
-PACKAGES = "certificates|experiments|data|estimators|metrics|pairs|selection|solvers"
+PACKAGES = "baselines|certificates|experiments|data|estimators|metrics|pairs|selection|solvers"
 
 
 def resolve(name):
@@ -77,11 +77,11 @@ def test_every_command_exists():
 
 
 def test_every_statement_table_and_figure_has_a_row():
-    said = "\n".join(cells[0] for cells in ROWS)
+    text = "\n".join(cells[0] for cells in ROWS)
     for kind, last in (("Definition", 3), ("Proposition", 2), ("Theorem", 1), ("Algorithm", 1)):
-        assert numbers(kind, said) == set(range(1, last + 1))
+        assert numbers(kind, text) == set(range(1, last + 1))
     for kind, last in (("Equation", 21), ("Table", 7), ("Figure", 6)):
-        assert numbers(kind, said) == set(range(1, last + 1)), kind
+        assert numbers(kind, text) == set(range(1, last + 1)), kind
 
 
 def numbers(kind, text):
@@ -93,7 +93,7 @@ def numbers(kind, text):
     return found
 
 
-def test_a_row_without_a_test_says_that_there_is_nothing():
+def test_a_row_without_a_test_says_so():
     for first, code, *tests in ROWS:
         named = [token for cell in tests for token in TESTS if token in cell]
         assert named or code.startswith(("not yet", "nothing: ")), first
