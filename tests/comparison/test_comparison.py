@@ -11,6 +11,7 @@ from scipy import stats
 from tests.comparison.spies import LINEAR, TRIAL, Spy
 
 from auucmax import ClassTransformation, TwoModels, make_trial
+from auucmax._errors import InputError
 from auucmax.comparison import Comparison, compare
 
 
@@ -46,7 +47,6 @@ def test_a_model_that_failed_is_never_the_one_to_compare_with():
     # The same splits on both sides.
     assert table.loc["lucky", "difference"] == pytest.approx(0.9 - 0.30)
     assert table.loc["mostly", "n_splits"] == 6
-    assert "Models that failed come last: their AUUC is of the other splits" in str(found)
     hollow = [line.get_markerfacecolor() for line in found.plot().lines if line.get_marker() == "o"]
     assert [colour == "white" for colour in hollow] == [False, False, True, True, True]
 
@@ -104,16 +104,8 @@ def test_summary_by_hand():
 
 
 @pytest.mark.gate
-def test_printed_and_drawn():
+def test_drawn():
     found = compare([*LINEAR, Noise()], TRIAL, splits=4)
-    text = str(found)
-    assert repr(found) == text
-    assert text.startswith(
-        "4 models, 4 splits of synthetic trial: 600 rows, 70% to learn from and 30%"
-    )
-    assert all(name in text for name in found.summary().index)
-    assert "corrected resampled t-test" in text
-    assert "<table" in found._repr_html_()
     ax = found.plot()
     assert [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()] == list(
         found.summary().index
@@ -135,13 +127,11 @@ def test_one_split_has_the_interval_of_its_test_rows():
     row = found.frame.set_index("model").loc[found.summary().index[0]]
     ends = ax.lines[0].get_xdata()
     assert ends[1] - ends[0] == pytest.approx(2 * 1.97 * row["standard_error"], rel=0.01)
-    assert "1 split of" in str(found)
-    assert "t-test" not in str(found)
 
 
 def test_unknown_reference():
     found = compare([Spy()], TRIAL, splits=2)
-    with pytest.raises(ValueError, match=r"one of the models, 'Spy'; got 'TwoModels'\. Leave"):
+    with pytest.raises(InputError, match="'Spy'"):
         found.differences("TwoModels")
     with pytest.raises(ValueError, match="level should be"):
         found.differences(level=95)

@@ -1,17 +1,18 @@
-"""What a comparison found: tables, paired differences, a picture."""
+"""The result of a comparison: tables, paired differences, a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from auucmax._errors import InputError
+from auucmax._json import plain
 from auucmax._optional import import_optional
-from auucmax._shown import Shown, text_as_html
 from auucmax._validation import check_level, listed
 from auucmax.data.balance import holm
 from auucmax.metrics.inference import interval_around, p_value_of
@@ -24,9 +25,9 @@ _BLUE, _GREY = "#1f5a99", "#777777"
 _BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": _GREY}
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Comparison(Shown):
-    """What :func:`compare` found; printing it shows the models, the best first.
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The result of :func:`compare`; printing it shows the models, the best first.
 
     Attributes
     ----------
@@ -104,10 +105,10 @@ class Comparison(Shown):
         auuc, order = self._by_split("gain"), list(self.summary().index)
         reference = order[0] if reference is None else reference
         if reference not in order:
-            raise ValueError(
-                f"reference should be one of the models, {listed(order)}; got {reference!r}. "
-                f"Leave it out to compare with the best."
-            )
+            raise InputError(
+                "reference", f"one of the models, {listed(order)}", repr(reference),
+                "Leave it out to compare with the best.",
+            )  # fmt: skip
         table = {
             name: _resampled(auuc[name] - auuc[reference], self._ratio(), level)
             for name in order
@@ -125,9 +126,9 @@ class Comparison(Shown):
         The thin line is an interval of the AUUC itself, with the corrected variance of
         :meth:`differences` (with one split, that of its test rows). These overlap even where
         models differ clearly, and reach "random" where the gain is certain, because a split that
-        is lucky for one ranking is lucky for all. The thick line tells models apart: it is the
-        interval of the paired difference from the best, and reaches the upright line unless that
-        difference is significant. The mark of a model that failed is hollow, and its mean that of
+        is lucky for one ranking is lucky for all. The thick line is the interval of the paired
+        difference from the best, and reaches the upright line unless that difference is
+        significant. The mark of a model that failed is hollow, and its mean that of
         the other splits.
         """
         table, gaps = self.summary(), self.differences(level=level)
@@ -149,8 +150,8 @@ class Comparison(Shown):
         if len(table) > 1:
             ax.axvline(best, color=_BLUE, lw=0.8, alpha=0.5, zorder=0)
             ax.annotate("best", (1.02, 0), **_BESIDE)
-        ax.axvline(self._random(), color=_GREY, ls="--", lw=1.2, zorder=0)
-        ax.text(self._random(), -0.6, "random", color=_GREY, va="bottom", ha="center")
+        ax.axvline(self.random, color=_GREY, ls="--", lw=1.2, zorder=0)
+        ax.text(self.random, -0.6, "random", color=_GREY, va="bottom", ha="center")
         ax.set_yticks(range(len(table)), ["\n".join(lines) for lines in names])
         splits = "one split"
         if (n := len(self.seeds)) > 1:
@@ -159,50 +160,29 @@ class Comparison(Shown):
         ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=xlabel)
         return ax
 
+    @property
+    def random(self) -> float:
+        """Half the average effect, the AUUC of a constant score; mean over splits."""
+        return float(self.frame["effect"].groupby(self.frame["split"]).mean().mean() / 2)
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary, the differences from the best, and the splits, as plain JSON."""
+        table = self.summary().join(self.differences())
+        return {
+            "trial": self.trial_name,
+            "n_rows": self.n_rows,
+            "test_size": self.test_size,
+            "seeds": list(self.seeds),
+            "random": self.random,
+            "models": {str(name): plain(dict(own)) for name, own in table.iterrows()},
+            "splits": plain(self.frame.astype({"n_parameters": "float64"}).to_dict("records")),
+        }
+
     def __str__(self) -> str:
-        head = (
-            f"{_count(self.frame['model'].nunique(), 'model')}, {_count(len(self.seeds), 'split')} "
-            f"of {self.trial_name}: {self.n_rows:,} rows, {1 - self.test_size:.0%} to learn from "
-            f"and {self.test_size:.0%} to test on"
-        )
-        return f"{head}\n{self._printed().to_string()}\n{self._foot()}"
+        return str(import_module("auucmax.present.brief").text(self))
 
     def _repr_html_(self) -> str:
-        head, _, _ = str(self).partition("\n")
-        return f"{text_as_html(head)}{self._printed().to_html()}<p>{self._foot()}</p>"
-
-    def _printed(self) -> pd.DataFrame:
-        """The summary and the differences from the best, as text."""
-        table = self.summary().join(self.differences())
-        form: dict[str, tuple[str, Callable[[float], str]]] = {
-            "AUUC": ("mean_auuc", "{:.5f}".format),
-            "sd": ("sd_auuc", "{:.5f}".format),
-            "rank": ("mean_rank", "{:.1f}".format),
-            "best": ("share_best", "{:.0%}".format),
-            "parameters": ("n_parameters", "{:,.0f}".format),
-            "seconds": ("fit_seconds", "{:.3g}".format),
-            "failed": ("n_failed", "{:.0f}".format),
-            "minus best": ("difference", "{:+.5f}".format),
-            "p": ("p_value", "{:.2g}".format),
-        }
-        if not table["n_failed"].any():
-            del form["failed"]
-        shown = {
-            title: ["" if pd.isna(value) else text(value) for value in table[column]]
-            for title, (column, text) in form.items()
-        }
-        return pd.DataFrame(shown, index=table.index.rename(None))
-
-    def _foot(self) -> str:
-        random = f"Random ranking: {self._random():.5f}."
-        if self.frame["auuc"].isna().any():
-            random += " Models that failed come last: their AUUC is of the other splits."
-        if len(self.seeds) == 1 or self.frame["model"].nunique() == 1:
-            return random
-        return (
-            f"{random} p: corrected resampled t-test against the first, not adjusted for the "
-            f"number of models."
-        )
+        return str(import_module("auucmax.present.brief").html(self))
 
     def _interval(self, name: str, level: float) -> tuple[float, float]:
         """The interval of the mean AUUC of one model over the splits."""
@@ -220,10 +200,6 @@ class Comparison(Shown):
     def _ratio(self) -> float:
         return float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
 
-    def _random(self) -> float:
-        """Half the average effect, the AUUC of a constant score; mean over splits."""
-        return float(self.frame["effect"].groupby(self.frame["split"]).mean().mean() / 2)
-
 
 def _resampled(values: pd.Series, ratio: float, level: float) -> tuple[float, ...]:
     """Mean over splits, its corrected error, interval, p value for zero, number of splits."""
@@ -238,7 +214,3 @@ def _resampled(values: pd.Series, ratio: float, level: float) -> tuple[float, ..
 def _gap_text(gap: pd.Series) -> str:
     p_value = "" if pd.isna(gap["p_value"]) else f", p = {gap['p_value']:.2g}"
     return "failed" if pd.isna(gap["difference"]) else f"{gap['difference']:+.4f}{p_value}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

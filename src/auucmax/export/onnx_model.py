@@ -53,10 +53,10 @@ def to_onnx(model: Any, *, cost: Any = None, value: float | None = None) -> byte
     --------
     >>> import onnxruntime
     >>> from auucmax import fit, make_trial
-    >>> trial = make_trial(2_000, n_features=1, random_state=0)
+    >>> trial = make_trial(2_000, random_state=0)
     >>> model = fit(trial, "tm")
     >>> session = onnxruntime.InferenceSession(to_onnx(model))
-    >>> score, = session.run(["score"], {"x0": trial.X["x0"].to_numpy()})
+    >>> score, = session.run(["score"], {name: trial.X[name].to_numpy() for name in trial.X})
     >>> bool(np.allclose(score, model.predict(trial.X)))
     True
     """
