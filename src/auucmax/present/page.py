@@ -1,8 +1,8 @@
-"""``render``: one self-contained HTML file from the dictionary of ``summarise``.
+"""The report of a model and the page of a check: one HTML file each, without any request.
 
-Everything that comes from data is text without control characters: jinja2 escapes it in the page,
-and the embedded JSON has no ``<``, ``>`` or ``&`` in it. The Content-Security-Policy admits the one
-style and the one script of the page by their hashes, and no request at all.
+Everything from data is text without control characters: jinja2 escapes it, and the embedded JSON
+has no ``<``, ``>`` or ``&`` in it. The Content-Security-Policy admits the one style and the one
+script of the page by their hashes.
 """
 
 from __future__ import annotations
@@ -10,384 +10,352 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
 from importlib.resources import files
-from itertools import count
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from auucmax._files import whole_file
+from auucmax._json import plain, short
 from auucmax._messages import visible
-from auucmax.model.evidence import provided
-from auucmax.present.arms import ARMS_KIND, harm_of_arms
-from auucmax.present.check import CHECK_KIND
-from auucmax.present.figures import (
-    NARROW,
-    arms_figure,
-    bar,
-    decile_figure,
-    love_figure,
-    pair,
-    policy_figure,
-    promise_figure,
-    swatch,
-    uplift_figure,
+from auucmax.data.binning import binned
+from auucmax.model.pipeline import arm_costs
+from auucmax.model.profiles import describe_arms
+from auucmax.model.uplift_model import UpliftModel
+from auucmax.present import figures, randomisation, words
+from auucmax.present.brief import brief
+from auucmax.present.evidence import evidence_brief, targeting_state
+from auucmax.present.slider import STATES, Point, Slider, rival_name, slider
+from auucmax.results import (
+    Basis,
+    Deciles,
+    Decision,
+    Estimate,
+    Evidence,
+    People,
+    Roles,
+    Segment,
+    Terms,
 )
-from auucmax.present.sentences import (
-    against_single,
-    certificate_sentence,
-    decision_of,
-    digits_for,
-    overall_sentence,
-    terms_of,
-)
-from auucmax.present.summary import KIND, VERSION
-from auucmax.targeting.decision import tables
 
+if TYPE_CHECKING:
+    from auucmax.model.check import TrialCheck
+
+N_PEOPLE, SHARE = 10_000, 0.3
+MOST_DIFFERENCES = 24
+#: What holds for every evidence.
+LIMITS = (
+    "The evidence rests on models that were trained on parts of the people; the model that is "
+    "kept was trained on all of them.",
+    "It holds for people like those of the trial and for the same treatment, at that time.",
+    "The score ranks people. It does not say why the treatment works for them, and the uplift of a "
+    "single person cannot be checked.",
+)
 _LAST_DAY = 2_900_000  # some days before the year 10,000
-#: How verdicts are coloured.
-STATES = {
-    "certified": "ok", "shown": "note", "not shown": "caution", "harm": "problem",
-    "loss": "problem",
-}  # fmt: skip
-#: What words of the page mean, told where they stand and at its end.
-WORDS = {
-    "share": "The part of all people who are treated, those with the highest scores first.",
-    "score": (
-        "Who should be treated first: the higher it is, the more the treatment is expected to help."
-    ),
-    "gain": "How much more of the outcome there is than if nobody were treated.",
-    "per 100 people": "Of all people, treated or not.",
-    "at random": "As many people, picked by lot.",
-    "interval": (
-        "Trials like this one find the true value inside it about 19 times in 20. It holds for all "
-        "shares together, so also for one that is chosen by looking."
-    ),
-    "shown": (
-        "The whole interval lies above zero; of harm, below it. Intervals are approximations for "
-        "many people."
-    ),
-    "certified": (
-        "Proven, without any approximation, up to a small chance of error. It holds for one share, "
-        "while the interval holds for all shares together: either may be the tighter one."
-    ),
-}
-VERDICTS = {
-    "worse": "ranks worse, beyond chance",
-    "better": "ranks better, beyond chance",
-    "not told apart": "not told apart",
+#: What words of the page mean.
+GLOSSARY = {
+    "Score": "The higher it is, the more the treatment is expected to help this person.",
+    "Gain": "How much more of the outcome there is than if nobody were treated.",
+    "Per 100 people": "Per 100 of all people, whether they are treated or not.",
+    "Random targeting": "Treating as many people, chosen at random.",
+    "Interval": "About 95 of 100 such intervals contain the true value. The band holds at all "
+    "points of the curve together, so also at one that was chosen by looking at it.",
+    "Significant": "The whole interval lies above zero. Intervals are approximations.",
+    "Guaranteed": "Proven for every number of people, with a small probability of error. A "
+    "guarantee holds for one share, while the band holds for all of them: either may be tighter.",
 }
 
 
-def render(summary: Mapping[str, Any]) -> str:
-    """The page of a summary, also of one that was saved as JSON and read again.
+def write_report(
+    model: UpliftModel,
+    path: str | os.PathLike[str],
+    *,
+    share: float | None = None,
+    budget: float | None = None,
+    cost: Any = None,
+    value: float | None = None,
+    n_people: int | None = None,
+    evidence: Evidence | None = None,
+    currency: str = "",
+    campaign: Any = None,
+) -> Decision | None:
+    """Write the report of a model: the decision, what it rests on, and a slider for others.
 
-    Examples
-    --------
-    >>> from auucmax import load_hillstrom
-    >>> from auucmax.present import summarise
-    >>> trial = load_hillstrom()
-    >>> page = render(summarise(trial.y, trial.X["womens"], treatment=trial.treatment))
-    >>> "What these data cannot support" in page
-    True
+    Parameters
+    ----------
+    model : UpliftModel
+    path : str or path
+        The HTML file, written whole or not at all. It needs no network and holds nobody's row.
+    share, budget, cost, value : as in :func:`auucmax.model.chosen.target`
+        The decision that the page opens with. By default the top 30%, or the highest expected
+        profit if cost and value are given.
+    n_people : int, default 10,000
+        How many people there are to choose from.
+    evidence : Evidence, optional
+        Other evidence than that of the fit, from ``model.evaluate`` or ``model.compare``.
+    currency : str, default ""
+        A name for amounts of money.
+    campaign : Verification or Brief, optional
+        What came of a campaign with this model.
+
+    Returns
+    -------
+    Decision or None
+        The decision that the page opens with; None if the trial failed its check.
     """
-    kind, version = summary.get("kind"), summary.get("version")
-    if kind not in _PAGES or version != VERSION:
-        raise ValueError(
-            f"summary should come from auucmax.present.summarise, version {VERSION}; got "
-            f"{kind!r}, version {version!r}. Make it again with this version of auucmax."
-        )
-    template, values = _PAGES[kind]
-    summary = _visible(summary)
-    # Of a check, and of rows that are no trial, there is nothing to choose: no slider.
-    chooses = summary["failed_check"] is None and kind != CHECK_KIND
-    words = WORDS if kind != CHECK_KIND else {}
-    return page_of(template, summary, with_script=chooses, glossary=words, **values(summary))
+    page, decision = render_report(
+        model, evidence or model.evidence, _terms(model, share, budget, cost, value),
+        n_people or N_PEOPLE, currency, campaign,
+    )  # fmt: skip
+    _write(path, page)
+    return decision
 
 
-def _visible(value: Any) -> Any:
-    """Plain JSON whose texts cannot turn the direction of what is read, or hide in it."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, Mapping):
-        return {visible(name): _visible(one) for name, one in value.items()}
-    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def page_of(template: str, summary: Mapping[str, Any], *, with_script: bool, **values: Any) -> str:
-    """A template with the style of all pages, and the script if it has a slider."""
-    css, script = _resource("page.css"), _resource("page.js")
-    may_run = _hash(script) if with_script else "'none'"
-    return (
-        _templates()
-        .get_template(template)
-        .render(
-            s=summary,
-            names=summary["names"],
-            policy=(
-                f"default-src 'none'; style-src {_hash(css)}; script-src {may_run}; "
-                f"base-uri 'none'; form-action 'none'"
-            ),
-            css=Markup(css),
-            script=Markup(script) if with_script else "",
-            data=embedded_json(summary),
-            swatch=swatch,
-            fixed=fixed,
-            whole=lambda value: fixed(value, 0),
-            term=_terms(),
-            unbroken=_unbroken,
-            **values,
-        )
+def render_report(
+    model: UpliftModel, found: Evidence, terms: Terms, n: int, currency: str, campaign: Any = None
+) -> tuple[str, Decision | None]:
+    """The page as text, and its decision."""
+    roles = found.roles
+    moved = None if found.failed_check else slider(found, terms, n, visible(currency))
+    outcome_scale, per = words.unit(roles.outcome)
+    several = len(found.arms) > 1
+    panels = () if several else [own for own in found.arms[0].people if own.columns]
+    tall = float(np.ptp(moved.figure.range())) if moved else 0.0
+    money = f" {visible(currency)}" if currency else ""
+    page = _page(
+        "report.html.jinja",
+        roles,
+        title=words.title(roles),
+        e=found,
+        model=model,
+        slider=moved,
+        campaign=None if campaign is None else brief(campaign),
+        brief=evidence_brief(found),
+        limits=LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:],
+        panels=panels,
+        panel=_nearest(panels, SHARE) if moved is None else _nearest(panels, _treated(moved.first)),
+        rivals=found.policy.contrasts if several else found.arms[0].rivals,
+        several=several,
+        arm_names=[words.arm_name(roles, label) for label in roles.arms[1:]],
+        per=per,
+        treated_per=per.replace("people", "treated"),
+        scale=outcome_scale,
+        gains=words.gains(roles.outcome),
+        chips=[] if moved is None else [_ranking_chip(found)],
+        checks=[check_tag(arm.check) for arm in found.arms],
+        deciles=[
+            figures.both(
+                partial(figures.deciles_figure, arm.deciles, outcome_scale, f"effect {per}")
+            )
+            for arm in found.arms
+        ],
+        areas=moved and several and _areas(moved),
+        best_arm=partial(_best_arm, terms=terms),
+        rival_name=partial(rival_name, evidence=found),
+        risk=_risk(found),
+        glossary=GLOSSARY,
+        money=lambda value: words.money(value) + money,
+        height=lambda y: words.number(y, words.digits(tall / 100)),
+        decile=partial(_decile, scale=outcome_scale),
+        data=moved
+        and embedded_json(
+            [
+                own.json(*moved.figure.range()) | {"panel": _nearest(panels, _treated(own))}
+                for own in moved.points
+            ]
+        ),
     )
+    return page, moved and moved.first.decision
 
 
-def _terms() -> Callable[[str], Markup]:
-    """A function that writes a word whose meaning appears under the pointer, or with the focus."""
-    numbers = count(1)
-
-    def term(word: str) -> Markup:
-        return Markup(
-            '<span class="term-of"><button type="button" class="term" aria-describedby="term-{n}">'
-            '{word}</button><span role="tooltip" class="meaning" id="term-{n}">{meaning}</span>'
-            "</span>"
-        ).format(n=next(numbers), word=word, meaning=WORDS[word])
-
-    return term
-
-
-def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page of one ranking shows beside the summary."""
-    weights = [abs(term["weight"]) for term in summary["drivers"]["linear"] or []]
-    check = summary["randomisation"]
-    bars = (summary["campaign"] or {}).get("bars")
-    return (
-        _formats(summary)
-        | _decided(summary)
-        | {
-            "title": title_of(summary),
-            "certificate": certificate_of(summary),
-            "proviso": provided("", check).removesuffix(": "),
-            "promise_wide": bars and promise_figure(bars),
-            "promise_narrow": bars and promise_figure(bars, width=NARROW),
-            "uplift_wide": uplift_figure(summary),
-            "uplift_narrow": uplift_figure(summary, width=NARROW),
-            "deciles_wide": decile_figure(summary),
-            "deciles_narrow": decile_figure(summary, width=NARROW),
-            "bar": bar,
-            "pair": pair,
-            "percent": _percent,
-            "day": _day,
-            "per_treated": summary["unit"]["per"].replace("people", "treated"),
-            "balance": balance_tag(check),
-            "verdicts": VERDICTS,
-            "largest_weight": max(weights, default=0.0),
-        }
+def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = "") -> None:
+    """Write the page of a check: was the trial randomised, and what do its columns look like?"""
+    trial, drawn = check.trial, []
+    reports = [arm.report.for_others() for arm in check.arms]
+    for report in reports:
+        rows = report.differences.dropna(subset="difference").head(MOST_DIFFERENCES)
+        own = [(short(name), gap) for name, gap in zip(rows["feature"], rows["difference"])]  # noqa: B905
+        drawn.append(own and figures.both(partial(figures.differences_figure, own)))
+    page = _page(
+        "check.html.jinja",
+        trial.roles,
+        title=f"Can this trial be trusted? Effect on {short(trial.roles.outcome.name)}",
+        brief=brief(check),
+        check=check,
+        file=file,
+        reports=reports,
+        checks=[check_tag(report.to_dict()) for report in reports],
+        missing=[report.missing.to_dict("records") for report in reports],
+        differences=drawn,
+        people=describe_arms(binned(trial.X), trial.arm, trial.roles.arms[1:], 1.0),
+        slider=None,
+        glossary={},
+        data=embedded_json(plain(check.to_json())),
     )
+    _write(path, page)
 
 
-def _decided(summary: Mapping[str, Any], is_better: bool = True) -> dict[str, Any]:
-    """What is said of the decision, and what the script says it by at other places.
-
-    ``is_better``: whether it is shown that people, or their arms, are chosen better than by lot.
-    """
-    if summary["failed_check"] is not None:
-        return {"decision": None, "states": STATES}
-    found = decision_of(summary)
-    rule = tables(terms_of(summary)) | {"styles": STATES, "is_better": is_better}
-    return {
-        "decision": found,
-        "is_advice": found.is_good and is_better,
-        "states": STATES,
-        "rule": embedded_json(rule),
-    }
+def _terms(
+    model: UpliftModel, share: float | None, budget: float | None, cost: Any, value: float | None
+) -> Terms:
+    """What is asked for: at the costs of the fit, if it had some, and by default 30%."""
+    own = model.evidence.policy.curve.costs
+    costs = own if len(own) > 1 and set(own) != {1.0} else None
+    if cost is not None:
+        costs = arm_costs(cost, model.arms)
+    terms = Terms(share=share, budget=budget, cost=costs, value=value)
+    if share is None and budget is None and not terms.has_profit:
+        return replace(terms, share=SHARE)
+    return terms
 
 
-def title_of(summary: Mapping[str, Any]) -> str:
-    """The question of a page: that of its names, or what treatment and outcome make of it."""
-    names = summary["names"]
-    what = "what" if summary["kind"] == ARMS_KIND else _given(names)
-    return str(names["trial"] or f"Who should get {what}? Effect on {names['outcome']}")
+def _ranking_chip(found: Evidence) -> tuple[str, str]:
+    style, word = STATES[targeting_state(found)]
+    return style, f"better than random targeting: {word}"
 
 
-def certificate_of(summary: Mapping[str, Any]) -> str:
-    """What is certified of a ranking, or of the arms that are chosen, in one line."""
-    if summary["kind"] != ARMS_KIND or summary["certificate"] is None:
-        return certificate_sentence(summary)
-    return f"{summary['certificate']['text'].partition(', each statement by itself')[0]}."
-
-
-def _given(names: Mapping[str, str]) -> str:
-    """What people get: the name of the treated arm, or of its column where that says yes or 1."""
-    treatment = names["treatment"]
-    return treatment if names["treated"].startswith(f"{treatment} = ") else names["treated"]
-
-
-def _day(days: float) -> str:
-    """The date of a number of days since 1970; a file may hold one that no calendar has.
-
-    >>> _day(18262.4), _day(1e30)
-    ('2020-01-01', 'unknown')
-    """
-    if not abs(days) < _LAST_DAY:
-        return "unknown"
-    return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
-
-
-def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page of several arms shows beside the summary."""
-    balances = [balance_tag(arm["randomisation"]) for arm in summary["arms"]]
-    trials = [(style, f"trial: {word}") for style, word in balances]
-    random = next(one for one in summary["differences"] if one["kind"] == "random")
-    state = "shown" if random["lower"] is not None and random["lower"] > 0 else "not shown"
-    how = f" by the {summary['level']:.0%} interval" if state == "shown" else ""
-    sure = summary["certificate"]
-    if sure is not None and sure.get("random_lower_bound", 0) > 0:
-        state, how = "certified", ""
-    return (
-        _formats(summary)
-        | _decided(summary, state != "not shown")
-        | {
-            "title": title_of(summary),
-            "harm": harm_of_arms(summary),
-            "nobody": not any(summary["plan"]["treated"]),
-            "overall": overall_sentence(summary, "\u2212") if summary["segments"] else "",
-            "against": lambda own: against_single(summary, own, "\u2212"),
-            "per_treated": summary["unit"]["per"].replace("people", "treated"),
-            "policy_wide": policy_figure(summary),
-            "policy_narrow": policy_figure(summary, width=NARROW),
-            "arms_wide": arms_figure(summary),
-            "arms_narrow": arms_figure(summary, width=NARROW),
-            "balances": balances,
-            "pair": pair,
-            "percent": _percent,
-            "chips": [
-                (STATES[state], f"better than random choice: {state}{how}"),
-                *dict.fromkeys(trials),
-            ],
-            "certificate": certificate_of(summary),
-        }
-    )
-
-
-def _of_check(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page of a check shows beside the summary."""
-    check = summary["randomisation"]
-    drawn = [one for one in check["differences"] if one["difference"] is not None]
-    return {
-        "title": f"Can this trial be trusted? Effect on {summary['names']['outcome']}",
-        "balance": balance_tag(check),
-        "love_wide": drawn and love_figure(drawn),
-        "love_narrow": drawn and love_figure(drawn, width=NARROW),
-        "n_drawn": len(drawn),
-        "pair": pair,
-        "percent": _percent,
-        "p_value": _p_value,
-        "number": lambda value: "unknown" if value is None else _minus(f"{value:,.4g}"),
-    }
-
-
-def _unbroken(text: str) -> str:
-    """A text whose dates stay on one line: with hyphens that are no place for a line to end."""
-    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\u2011\\2\u2011\\3", text)
-
-
-def _percent(value: float | None) -> str:
-    """A part of some people, whole per cents; of few nothing is told."""
-    return "few" if value is None else f"{value:.0%}"
-
-
-def _p_value(value: float) -> str:
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
-
-
-_PAGES = {
-    KIND: ("page.html.jinja", _of_ranking),
-    ARMS_KIND: ("arms.html.jinja", _of_arms),
-    CHECK_KIND: ("check.html.jinja", _of_check),
-}
-
-
-def balance_tag(check: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Class and word of the tag before the verdict on the randomisation."""
+def check_tag(check: dict[str, Any] | None) -> tuple[str, str]:
+    """Colour and words for a check of the randomisation."""
     if check is None:
-        return "problem", "not checked"
+        return "caution", "not checked"
     if check["stops"] or not check["tests"]:
         return "problem", "check fails"
     return ("ok", "balanced") if check["ok"] else ("caution", "check warns")
 
 
-def write_report(summary: Mapping[str, Any], path: str | Path) -> None:
-    """Render into a file; written beside and renamed, so a killed run leaves the old one whole."""
-    text = render(summary)
-    with whole_file(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+def _areas(moved: Slider) -> Markup:
+    shares = [
+        [(0.0, 0.0), *((own.at, own.plan.counts[k] / own.plan.n_people) for own in moved.points)]
+        for k in range(len(moved.first.plan.counts))
+    ]
+    return figures.both(partial(figures.areas_figure, shares, moved.figure))
 
 
-def embedded_json(summary: Mapping[str, Any]) -> Markup:
+def _best_arm(part: Segment, terms: Terms) -> int:
+    """The arm of the highest profit, or effect, on the rows that the segments were found on; -1:
+    none."""
+    worth = terms.value if terms.has_profit and terms.value is not None else 1.0
+    prices = (terms.cost if terms.has_profit else None) or (0.0,) * len(part.trained)
+    nets = [worth * gain - price for gain, price in zip(part.trained, prices, strict=True)]
+    return int(np.argmax(nets)) if max(nets) > 0 else -1
+
+
+def _risk(found: Evidence) -> Any:
+    """The policy risk at a share, with one arm and an outcome of 0 and 1."""
+    curve, risk = found.policy.curve, found.arms[0].risk
+    if len(found.arms) > 1 or risk is None:
+        return None
+    return lambda share: words.number(float(np.interp(share, curve.spend, risk)), 4)
+
+
+def _page(template: str, roles: Roles, **values: Any) -> str:
+    """A template with the style of all pages, and the script if it has a slider."""
+    css, script = _resource("page.css"), _resource("page.js")
+    may_run = _hash(script) if values["slider"] else "'none'"
+    return str(
+        _templates()
+        .get_template(template)
+        .render(
+            roles=roles,
+            policy=f"default-src 'none'; style-src {_hash(css)}; script-src {may_run}; "
+            f"base-uri 'none'; form-action 'none'",
+            css=Markup(css),
+            script=Markup(script),
+            arm_name=partial(words.arm_name, roles),
+            effect=partial(words.estimate, scale=words.unit(roles.outcome)[0], sign=True),
+            total=lambda own: "not known" if own is None else words.estimate(own),
+            unbroken=unbroken,
+            short=short,
+            percent=lambda share: "few" if share is None else words.percent(share),
+            number=_number,
+            whole=lambda n: f"{n:,.0f}",
+            check_verdict=randomisation.verdict,
+            p_value=words.p_value,
+            day=_day,
+            key=figures.key,
+            bar=figures.bar,
+            pair=figures.pair,
+            part_of=figures.part_of,
+            figure=lambda moved: figures.both(moved.figure.draw),
+            **values,
+        )
+    )
+
+
+def _number(value: float) -> str:
+    """Three digits of a number, or all before the point."""
+    return words.number(value, words.digits(value / 100))
+
+
+def _treated(point: Point) -> float:
+    return sum(point.plan.counts) / point.plan.n_people
+
+
+def _nearest(panels: Sequence[People], share: float) -> int:
+    """The place of the panel about the top share that is nearest to another one."""
+    return min(range(len(panels)), key=lambda k: abs(panels[k].share - share), default=0)
+
+
+def _decile(found: Deciles, k: int, scale: float) -> str:
+    value = found.uplift[k]
+    if value is None:
+        return "too few people"
+    own = Estimate(value=value, se=found.se[k], lower=found.lower[k], upper=found.upper[k])
+    return words.estimate(own, scale=scale, sign=True)
+
+
+def _day(days: float) -> str:
+    """The date of a number of days since 1970, with hyphens at which no line ends.
+
+    >>> _day(1e30)
+    'unknown'
+    """
+    if not abs(days) < _LAST_DAY:
+        return "unknown"
+    return unbroken(str(np.datetime64(0, "D") + np.timedelta64(round(days), "D")))
+
+
+def unbroken(text: str) -> str:
+    """A text whose dates stay on one line."""
+    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\u2011\\2\u2011\\3", text)
+
+
+def shown(value: Any) -> Any:
+    """A text as the page shows it: without control characters, minus signs before numbers."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", visible(value))
+
+
+def embedded_json(value: Any) -> Markup:
     """JSON that is safe inside a script element: ASCII, and nothing that HTML could read.
 
     >>> print(embedded_json({"name": "</script><b>"}))
     {"name":"\\u003c/script\\u003e\\u003cb\\u003e"}
     """
-    text = json.dumps(summary, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(_shown_in(value), allow_nan=False, separators=(",", ":"))
     # A name may hold "</script>", which would end the element wherever it stands.
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)
 
 
-def _formats(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """How numbers are written; the script writes them in the same way."""
-    unit, plan = summary["unit"], summary["plan"]
-    digits, currency = plan["digits"], plan["currency"]
-    after = f" {currency}" if currency else ""
-
-    def money(value: float | None) -> str:
-        return fixed(value, digits["money"]) + after
-
-    def rate(value: float | None, more: int = 0) -> str:
-        return fixed(None if value is None else value * unit["scale"], unit["digits"] + more)
-
-    def decimals(*values: float | None) -> int:
-        """Decimals that show three digits of the largest of some numbers."""
-        return digits_for(max((abs(v) for v in values if v is not None), default=0.0) / 10)
-
-    return {
-        "start": round(summary["headline"]["share"] * 100),
-        "tens": range(10, 101, 10),
-        "money": money,
-        "unit_price": lambda value: f"{value:,.10g}{after}",
-        "count": lambda value: fixed(value, digits["gain"]),
-        "rate": rate,
-        "signed": lambda value: ("+" if value and value > 0 else "") + rate(value),
-        "plain_number": lambda value: "" if value is None else f"{value:.15g}",
-        "finer": lambda value: rate(value, 1),
-        "plainly": lambda value: "unknown" if value is None else _minus(f"{value:,.3g}"),
-        "decimals": decimals,
-        "p_value": _p_value,
-    }
+def _shown_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {shown(str(name)): _shown_in(own) for name, own in value.items()}
+    return [_shown_in(own) for own in value] if isinstance(value, list | tuple) else shown(value)
 
 
-def fixed(value: float | None, digits: int) -> str:
-    """A number with its decimals, a true minus sign, and no minus before zero.
-
-    >>> fixed(-1234.5, 1), fixed(-0.001, 2), fixed(None, 2)
-    ('−1,234.5', '0.00', 'unknown')
-    """
-    if value is None:
-        return "unknown"
-    text = f"{value:,.{digits}f}"
-    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else _minus(text)
-
-
-def _minus(text: str) -> str:
-    return text.replace("-", "\u2212")
+def _write(path: str | os.PathLike[str], page: str) -> None:
+    with whole_file(path) as beside:
+        beside.write_text(page, encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -403,8 +371,10 @@ def _resource(name: str) -> str:
 @cache
 def _templates() -> Environment:
     return Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
         loader=FunctionLoader(_resource),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
