@@ -254,7 +254,9 @@ def target(
         plan = Plan(**(vars(plan) | {"spend": spent_money}))
     if points is not None and not like_trial:
         points = [replace(point, guaranteed=None) for point in points]
-    decision = _decision(evidence, terms, n, plan, points)
+    # With costs of single people only the plan knows what is spent.
+    asked = terms if prices is None else Terms(share=1.0)
+    decision = decide(evidence, asked, n, plan=plan, points=points)
     is_own = one_arm and plan.missing is None and bool(kept.all()) and model.has_people(people)
     why = _reasons(model, rows, names, choice.arm) if reasons else None
     if one_arm:
@@ -390,14 +392,6 @@ def _unlike(
     return Missing(why=Why.UNLIKE_TRIAL, arm=model.arms[k], got=distance, needed=worst.by_chance)
 
 
-def _decision(
-    evidence: Any, terms: Terms, n: int, plan: Plan, points: list[Plan] | None
-) -> Decision:
-    if terms.share is None and terms.budget is None and not terms.has_profit:
-        terms = Terms(share=1.0)  # costs of single people: the plan says what they cost
-    return decide(evidence, terms, n, plan=plan, points=points)
-
-
 def _once(
     model: UpliftModel, table: pd.DataFrame, more: Sequence[str]
 ) -> tuple[pd.Series, Floats, pd.DataFrame, int]:
@@ -441,8 +435,10 @@ def _kept(exclude: Iterable[Any] | None, names: pd.Series, model: UpliftModel) -
             "Add the column." if id else "Fit with id=, the column of ids.",
         )  # fmt: skip
     unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to exclude"))
-    texts = id_texts(names, f"the id {names.name!r}")
-    out: Bools = np.isin(texts, unwanted)
+    is_known = ~_nameless(names, id)
+    texts = id_texts(names[is_known], f"the id {names.name!r}")
+    out = np.zeros(len(names), dtype=bool)
+    out[is_known] = np.isin(texts, unwanted)
     if out.all():
         raise InputError(
             "exclude", "ids that leave somebody to choose from",
@@ -454,7 +450,7 @@ def _kept(exclude: Iterable[Any] | None, names: pd.Series, model: UpliftModel) -
             f"{len(unwanted):,} ids that nobody has, such as {unwanted[0]!r}",
             "Write them in the same way.",
         )  # fmt: skip
-    return ~out, len(unwanted) - len(np.unique(texts[out]))
+    return ~out, len(unwanted) - len(np.unique(texts[out[is_known]]))
 
 
 def _reasons(
