@@ -64,8 +64,8 @@ class DealtUnits(NamedTuple):
         if mixed:
             raise ValueError(
                 f"the rows of a cluster should be all treated or all control for a certificate, "
-                f"got {mixed} clusters with both. Leave groups= out if each row was randomised by "
-                f"itself and rows are independent (in Python: or use method='asymptotic')."
+                f"got {mixed} clusters with both. Leave groups out if each row was randomised by "
+                f"itself and rows are independent."
             )
         own = np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members
         return cls(*(part.astype(np.int32) for part in own))

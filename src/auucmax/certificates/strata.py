@@ -231,8 +231,8 @@ def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
         most = int(max(size.max(initial=0.0) for size in sizes))
         raise GroupsError(
             f"groups should have at most {found:,} rows, {why}, to be certified; got {beyond:,} "
-            f"larger ones, of up to {most:,}. Pass largest_group=..., if it is known without these "
-            f"rows how large a group can be, or leave them out by a rule older than the outcomes."
+            f"larger ones, of up to {most:,}. Name the largest size of a group, if it is known "
+            f"without these rows, or leave them out by a rule older than the outcomes."
         )
     return found
 

@@ -395,12 +395,12 @@ def _points_settled(
     if thousands:
         _warn(
             f"{listed(thousands)} of {table} is read as numbers with points between thousands, for "
-            f"other columns have decimal commas. If they are decimals, say so: decimal='.'."
+            f"other columns have decimal commas. If they are decimal points, name the decimal sign."
         )
     if unsure:
         _warn(
             f"{listed(unsure)} of {table} is read as numbers with decimal points, 1.234 as less "
-            f"than two. If the points are between thousands, say so: decimal=','."
+            f"than two. If they are between thousands, name the decimal sign."
         )
     return dict.fromkeys(thousands, "POINTS BETWEEN THOUSANDS"), thousands + unsure
 
@@ -490,10 +490,7 @@ def _told_of(type_: str, kinds: int, decimal: str | None) -> str | None:
             "texts: dates as 1/2/2024 can mean two things. Write 2024-02-01 to have them read as "
             "such."
         )
-    return (
-        "texts: numbers as 1,234 can mean two things. Say which sign is before decimals: "
-        "decimal=',' or decimal='.'."
-    )
+    return "texts: numbers as 1,234 can mean two things. Name the decimal sign, a point or a comma."
 
 
 def _converted(column: str, type_: str) -> str:

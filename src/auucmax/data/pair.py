@@ -207,8 +207,8 @@ class Pair:
             "the table", "rows of different people, each treated by chance",
             f"{n:,} rows with all features of another row and, more often than chance explains, "
             f"its treatment",
-            "Remove copies of rows. If rows belong together (one person, one household), pass "
-            "groups=COLUMN; if propensities differed by design, pass propensity=COLUMN.",
+            "Remove copies of rows. If rows belong together (one person, one household), name the "
+            "column of groups; if propensities differed by design, name their column.",
         )  # fmt: skip
 
     def check_sizes(self) -> None:
@@ -218,7 +218,7 @@ class Pair:
             if column.dtype.kind == "f" and (size := float(column.abs().max())) > LARGEST:
                 raise InputError(
                     f"column {name!r}", f"numbers of at most {LARGEST:g} in size", f"{size:g}",
-                    f"Clip them, use another unit, or pass ignore={[name]}.",
+                    "Clip them, use another unit, or ignore the column.",
                 )  # fmt: skip
 
 

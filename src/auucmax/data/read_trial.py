@@ -142,8 +142,8 @@ def trial_of(table: Any, roles: Roles) -> Trial:
             raise InputError(
                 f"the id {roles.id!r}", "different in every row",
                 f"{n_repeated:,} row{'s' if n_repeated > 1 else ''} with the id of another one",
-                f"If the rows of an id belong together, pass groups={roles.id!r}; otherwise keep "
-                f"one row of each id.",
+                f"If the rows of an id belong together, name {roles.id!r} as the column of groups; "
+                f"otherwise keep one row of each id.",
             )  # fmt: skip
     own = dict.fromkeys(name for name in (roles.id, roles.groups) if name is not None)
     checked = [name for name in roles.ignored if name in frame.columns]
@@ -195,8 +195,7 @@ def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats:
             raise InputError(
                 "propensity", f"a column with the probability of each arm of {listed(roles.arms)}",
                 f"one column, {column!r}",
-                'Name them by arm, as in "A=chance A,B=chance B" (in Python: a mapping of labels '
-                "to columns).",
+                "Name the column of every arm but the control.",
             )  # fmt: skip
         chance = check_chances(frame[column], f"the propensity {column!r}")
         return np.column_stack([1 - chance, chance])
@@ -217,7 +216,7 @@ def _missing_outcomes(roles: Roles, lost: NDArray[np.intp], kept: NDArray[np.int
         chance = f" ({p}: {'' if p_value > 0.01 else 'not '}explained by chance)"
     return InputError(
         f"the outcome {roles.outcome.name!r}", "known in every row", f"none in {each}{chance}",
-        "If outcomes were lost, or are not known yet, pass drop_missing_outcomes=True: the rows "
+        "If outcomes were lost, or are not known yet, ask to drop missing outcomes: the rows "
         "are left out, and the check compares the arms.",
     )  # fmt: skip
 

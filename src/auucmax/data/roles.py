@@ -51,7 +51,7 @@ def name_roles(
     """
     for name, given in (("treatment", treatment), ("outcome", outcome)):
         if given is None:
-            raise InputError(name, "the name of a column", "none", f"Pass {name}=COLUMN.")
+            raise InputError(name, "the name of a column", "none", "Name the column.")
     named = {"treatment": str(treatment), "outcome": str(outcome)}
     named |= {k: str(v) for k, v in (("id", id), ("groups", groups)) if v is not None}
     check_names(table, named.values())
@@ -133,7 +133,7 @@ def _arms(
         raise InputError(
             "control", f"the label of the control group of {name!r}, {listed(labels)}",
             "none" if own is None else f"{own!r} for control and treated",
-            "Pass control=..., and treated=... for one arm alone.",
+            "Name the control, and the treated label if one arm alone is meant.",
         )  # fmt: skip
     arms = sorted(wanted or (label for label in labels if label != own))
     if len(arms) > 1:
@@ -142,7 +142,7 @@ def _arms(
         if few and has_chances:
             raise InputError(
                 "propensity", f"left out unless each arm has at least {FEWEST_ROWS} rows", each,
-                "Leave propensity= out, or collect more rows.",
+                "Leave propensities out, or collect more rows.",
             )  # fmt: skip
         if few and len(few) < len(arms):
             arms = [label for label in arms if label not in few]
@@ -205,7 +205,7 @@ def _features(
             if len(ids) > 1:
                 were = "are unique in every row, so they are treated as identifiers"
             warnings.warn(
-                f"{listed(ids)} {were} and not used. Pass features= to use it all the same.",
+                f"{listed(ids)} {were} and not used. Name it among the features to use it.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -14,7 +14,7 @@ from auucmax._validation import listed, unknown_columns_message
 
 # Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
 _NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
-_SAVE_AS_UTF_8 = "Save the file as UTF-8, or say what it is, as encoding='{}'."
+_SAVE_AS_UTF_8 = "Save the file as UTF-8, or name its encoding, such as {}."
 NOT_UTF_8_MESSAGE = "{} should be UTF-8 text, got other bytes in line {}. " + _SAVE_AS_UTF_8
 _CSV_LINE = re.compile(r"CSV Error on Line: (\d+)")
 _N_FIELDS = re.compile(r"^Expected Number of Columns: (\d+) Found: (\d+)", re.M)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from auucmax._errors import InputError
 from auucmax._validation import (
     Floats,
     check_choice,
@@ -588,11 +589,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return places
         rows, present = int((places == len(column.levels)).sum()), int((places >= 0).sum())
         if not (column.has_other or column.takes_new) and self.new_levels == "error":
-            raise ValueError(
-                f"column {column.name!r} should hold levels of training, {listed(column.levels)}; "
-                f"got {listed(new)} in {rows} row{'s' * (rows != 1)}. Correct the values, train "
-                f"again with them, or use new_levels='other', which counts them to no level."
-            )
+            raise InputError(
+                f"column {column.name!r}", f"one of the training levels, {listed(column.levels)}",
+                f"{listed(new)} in {rows} row{'s' * (rows != 1)}",
+                "Correct the values, train again with them, or set new levels to 'other', which "
+                "counts them to no level.",
+            )  # fmt: skip
         _tell_many_new(column, rows, present, new)
         return places
 

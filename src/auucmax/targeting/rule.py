@@ -41,17 +41,17 @@ def check_terms(terms: Terms, evidence: Evidence) -> Terms:
     if terms.share is not None and terms.budget is not None:
         raise InputError("share", "left out with budget", "both", "Leave one out.")
     if terms.budget is not None and not any(terms.cost or ()):
-        raise InputError("budget", "given with a cost above 0", "no cost", "Pass cost= as well.")
+        raise InputError("budget", "given with a cost above 0", "no cost", "Pass the cost as well.")
     if terms.share is None and terms.budget is None:
         if not terms.has_profit:
             raise InputError(
                 "share", "given, unless a budget with its cost, or cost and value are",
-                "none of them", "Pass share=0.3, for example.",
+                "none of them", "Pass a share of 0.3, for example.",
             )  # fmt: skip
         if evidence.failed_check:
             raise InputError(
                 "share", "given if the trial failed its check: no profit is known", "none",
-                "Pass share=0.3, for example.",
+                "Pass a share of 0.3, for example.",
             )  # fmt: skip
     return terms
 
