@@ -60,8 +60,7 @@ def test_fair_trials_pass(seed: int) -> None:
         "classifier",
         "missing values",
     }
-    assert report.verdict.startswith("No evidence against randomisation (4 tests")
-    assert str(report).startswith(report.verdict)
+    assert len(report.tests) == 4
 
 
 def test_hillstrom_passes() -> None:
@@ -96,8 +95,7 @@ def test_treatment_that_follows_a_feature_is_found() -> None:
     report = check_randomisation(Trial(trial.X, trial.y, (rng.random(4_000) < chance).astype(int)))
     assert "likelihood ratio" in {test.name for test in report.failures}
     assert report.differences.loc[0, "feature"] in ("a", "copy")
-    assert "the features predict who was treated" in report.verdict
-    assert any("propensity" in advice for advice in report.advice)
+    assert {"likelihood ratio", "classifier"} & {test.name for test in report.failures}
 
 
 def test_treatment_that_follows_an_interaction_is_found_by_the_classifier() -> None:
@@ -116,7 +114,6 @@ def test_values_missing_in_one_arm_are_found() -> None:
     report = check_randomisation(changed)
     assert "missing values" in {test.name for test in report.failures}
     assert report.missing.loc[0, "feature"] == "c"
-    assert "c: 5." in report.verdict
     # The other features with missing values are fine.
     assert (report.missing["p_value"].iloc[1:] > 0.001).all()
 
@@ -127,7 +124,7 @@ def test_the_treatment_in_disguise_is_named(make: object) -> None:
     report = check_randomisation(with_feature(trial, sent=make(trial.treatment)))  # type: ignore
     assert [(s.feature, s.target) for s in report.suspects] == [("sent", "treatment")]
     assert not report.ok
-    assert "tell who was treated: sent" in report.verdict
+    assert [found.feature for found in report.suspects if found.is_after] == ["sent"]
 
 
 def test_what_followed_treatment_is_named() -> None:
@@ -217,9 +214,6 @@ def test_a_noisy_leak_of_the_outcome_is_asked_about(texts: bool) -> None:
     (doubt,) = report.doubts
     assert (doubt.feature, doubt.measure) == ("opened", "AUC")
     assert 0.93 < doubt.value < 0.97
-    question = f"opened predicts the outcome with AUC {doubt.value:.2f}: was it known before"
-    assert question in str(report)
-    assert "after=['opened']" in str(report)
     assert report.to_dict()["doubts"][0]["feature"] == "opened"
     for answer in ({"after": ["opened"]}, {"ignore": ["opened"]}):
         assert check_randomisation(with_feature(trial, opened=opened), **answer).doubts == ()
@@ -259,7 +253,7 @@ def test_what_treatment_has_shifted_is_found() -> None:
     moved = trial.treated & (trial.y > 0)
     report = check_randomisation(with_feature(trial, clicks=rng.poisson(1, 4_000) + 2 * moved))
     assert report.stops
-    assert "treatment depends on clicks" in report.verdict
+    assert report.treated_by == ("clicks",)
 
 
 def test_a_leak_shifted_by_the_effect_stops_and_is_asked_about() -> None:
@@ -267,7 +261,6 @@ def test_a_leak_shifted_by_the_effect_stops_and_is_asked_about() -> None:
     report = check_randomisation(with_feature(trial, opened=noisy_leak(trial, 0.05)))
     assert report.stops
     assert [doubt.feature for doubt in report.doubts] == ["opened"]
-    assert "after=['opened']" in " ".join(report.advice)
 
 
 def test_several_arms_are_each_tested_against_the_control() -> None:
@@ -444,7 +437,7 @@ def test_all_rows_are_kept_when_treatment_varies_within_clusters() -> None:
     trial = households(1, by_row=True)
     report = check_randomisation(trial, groups=trial.id)
     assert report.n_rows == 3_000
-    assert "treatment varies within clusters" in str(report)
+    assert "treatment varies within clusters" in report.grouping
     alone = check_randomisation(trial, groups=np.arange(3_000))
     assert alone.grouping == "each cluster has one row"
     # Groups only widen the standard errors.
@@ -592,8 +585,7 @@ def test_a_corrected_p_value_near_the_level_is_remarked_upon() -> None:
     report = check_randomisation(trial, missing_outcomes=missing)
     assert report.ok
     assert 0.01 < min(test.adjusted_p_value for test in report.tests) < 0.05
-    assert report.verdict.startswith("Passed with a remark: the smallest corrected p of 4 tests is")
-    assert "(missing outcomes), and the check warns at 0.01" in report.verdict
+    assert len(report.tests) == 4
 
 
 def test_a_few_wrong_records_do_not_bring_all_rows_back() -> None:
@@ -618,11 +610,10 @@ def test_a_fair_trial_of_households_passes_with_groups_alone(seed: int) -> None:
     assert {test.name for test in report.tests} == {
         *("sample ratio", "likelihood ratio", "classifier", "missing values")
     }
-    assert "one row of each of the 1,000 clusters" in str(report)
+    assert "one row of each of the 1,000 clusters" in report.grouping
     assert report.to_dict()["grouping"] == report.grouping
     blamed = check_randomisation(dataclasses.replace(trial, id=None))
     assert not blamed.ok
-    assert any("pass groups" in advice for advice in blamed.advice)
 
 
 def test_a_column_that_looks_like_a_household_is_asked_about() -> None:
@@ -633,8 +624,7 @@ def test_a_column_that_looks_like_a_household_is_asked_about() -> None:
     X = pd.DataFrame({"home": [f"h{k}" for k in home], "town": town, "age": rng.random(1000)})
     asked = check_randomisation(Trial(X, rng.random(1000), treated))
     assert asked.households == ("home",)
-    assert "rows of one 'home' belong together" in asked.advice[0]
-    assert "groups='home'" in str(asked)
+    assert asked.households == ("home",)
     assert asked.to_dict()["households"] == ["home"]
     trial = Trial(X.drop(columns="home"), rng.random(1000), treated, groups=home)
     answered = check_randomisation(trial)
@@ -659,7 +649,6 @@ def test_an_unfair_trial_of_households_is_found() -> None:
     treatment = np.repeat((rng.random(1_000) < chance).astype(int), 3)
     report = check_randomisation(Trial(trial.X, trial.y, treatment), groups=trial.id)
     assert "likelihood ratio" in {test.name for test in report.failures}
-    assert not any("pass groups" in advice for advice in report.advice)
 
 
 @pytest.mark.gate
@@ -750,9 +739,7 @@ def test_a_suspect_stays_in_the_tests_and_is_not_healed_by_ignoring_it(ignore: t
     assert {test.name for test in report.failures} >= {"likelihood ratio", "classifier"}
     assert report.differences.loc[0, "feature"] == "spend"
     assert report.stops
-    assert "treatment depends on spend: not randomised" in report.verdict
-    assert not any("ignore" in advice for advice in report.advice)
-    assert any("how treatment was assigned" in advice for advice in report.advice)
+    assert report.treated_by == ("spend",)
 
 
 @pytest.mark.gate
@@ -761,7 +748,7 @@ def test_an_opened_letter_is_no_excuse() -> None:
     opened = trial.treated & (np.arange(4_000) % 9 == 0)
     report = check_randomisation(with_feature(trial, opened=opened), ignore=["opened"])
     assert report.stops
-    assert "treatment depends on opened: not randomised" in report.verdict
+    assert "opened" in report.treated_by
     assert check_randomisation(with_feature(trial, opened=opened), after=["opened"]).ok
 
 
@@ -771,7 +758,7 @@ def test_a_feature_that_settles_the_outcome_stops_unless_it_is_ignored() -> None
     assert check_randomisation(leaking).stops
     report = check_randomisation(leaking, ignore=["paid"])
     assert report.ok
-    assert "provided" not in report.verdict  # it is no matter of randomisation
+    assert report.provided == ()  # it is no matter of randomisation
     assert any(note.startswith("paid, which almost settles the outcome") for note in report.notes)
 
 
@@ -785,8 +772,8 @@ def test_treatment_must_not_depend_on_ids_or_groups_that_have_an_order(name, dat
     bad = Trial(trial.X, trial.y, late.treatment, **{name: place})
     report = check_randomisation(bad)
     assert report.stops
-    assert f"treatment depends on {name}: not randomised" in report.verdict
-    assert any(f"pass after=['{name}']" in advice for advice in report.advice)
+    assert report.treated_by == (name,)
+    assert name in report.names
     assert check_randomisation(bad, after=[name]).ok
     assert check_randomisation(Trial(trial.X, trial.y, trial.treatment, **{name: place})).ok
     # A text has no order; a file that is sorted by arm is not blamed for its numbers.
@@ -795,7 +782,7 @@ def test_treatment_must_not_depend_on_ids_or_groups_that_have_an_order(name, dat
     numbered = np.argsort(np.argsort(late.treatment, kind="stable"))
     report = check_randomisation(Trial(trial.X, trial.y, late.treatment, **{name: numbered}))
     assert report.ok
-    assert f"provided that {name} was known only after treatment" in report.verdict
+    assert report.provided == (name,)
 
 
 # Outcomes that are missing.
@@ -817,7 +804,7 @@ def test_attrition_is_tested(lost: tuple[int, int], stops: bool) -> None:
         found = stats.fisher_exact(table) if few else stats.chi2_contingency(table, False)
         assert test.p_value == pytest.approx(found.pvalue)
     if stops:
-        assert "outcomes are missing more often in one arm" in report.verdict
+        assert "missing outcomes" in {test.name for test in report.failures}
 
 
 def test_households_are_lost_as_a_whole() -> None:
@@ -888,11 +875,9 @@ def test_what_became_of_the_outcome_differs_between_the_arms_and_stops(kind, wro
     for ignore in ((), ("later",)):
         report = check_randomisation(with_feature(trial, later=later), ignore=ignore)
         assert report.stops
-        assert "treatment depends on later: not randomised" in report.verdict
-        assert any("later: predicts the outcome, and arms differ in it" in str(suspect)
-                   for suspect in report.suspects)  # fmt: skip
-        if not ignore:
-            assert any("was it known before treatment?" in asked for asked in report.advice)
+        assert report.treated_by == ("later",)
+        assert ("later", "p") in {(own.feature, own.measure) for own in report.suspects}
+        assert ignore or "later" in {own.feature for own in report.doubts}
     healed = check_randomisation(with_feature(trial, later=later), after=["later"])
     assert healed.ok
     # The same column, had it been recorded before: it tells nothing of the arms.
@@ -916,14 +901,13 @@ def test_known_chances_make_a_stratified_trial_pass() -> None:
     trial, chance = stratified_trial(0)
     alone = check_randomisation(trial)
     assert alone.stops
-    assert any("pass propensity=" in advice for advice in alone.advice)
     report = check_randomisation(trial, propensity=chance)
     assert report.ok
     assert report.n_rows == 2_000
     assert report.evened.startswith("chances of treatment are known, from 0.1 to 0.9")
-    assert report.evened in str(report)
+    assert report.evened
     assert json.loads(json.dumps(report.to_dict()))["evened"] == report.evened
-    assert "sizes of the arms" not in str(report)
+    assert not any("sizes of the arms" in note for note in report.notes)
 
 
 def test_what_the_chances_do_not_explain_is_found() -> None:
@@ -932,16 +916,14 @@ def test_what_the_chances_do_not_explain_is_found() -> None:
     treatment = np.random.default_rng(5).random(4_000) < np.clip(chance + 0.1 * a, 0.02, 0.98)
     other = Trial(trial.X, trial.y, treatment.astype(int))
     report = check_randomisation(other, propensity=chance)
-    assert "treatment depends on a" in report.verdict
-    assert not any("pass propensity=" in advice for advice in report.advice)
+    assert "a" in report.treated_by
 
 
 def test_chances_that_the_counts_contradict_stop_the_check() -> None:
     trial, chance = stratified_trial(2)
     report = check_randomisation(trial, propensity=1 - chance)
     assert report.stops
-    assert "the numbers treated contradict the chances (chances: of " in report.verdict
-    assert any("not that of the arm" in advice for advice in report.advice)
+    assert "chances" in {test.name for test in report.failures}
 
 
 def test_clusters_with_chances() -> None:

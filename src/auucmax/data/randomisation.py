@@ -136,8 +136,9 @@ def check_randomisation(
     >>> report = check_randomisation(trial, expected_share=0.5)
     >>> report.ok
     True
-    >>> print(report.verdict)
-    No evidence against randomisation (3 tests, smallest corrected p = ...).
+    >>> print(report)
+    The trial looks randomised (3 tests, smallest corrected p ...).
+      Arms  ...
     """
     _check_given(trial, alpha)
     rng = np.random.default_rng(random_state)

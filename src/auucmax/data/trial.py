@@ -225,12 +225,10 @@ class Trial(Shown):
     >>> trial.treatment
     array([0, 0, 0, 1, 1, 1], dtype=int8)
     >>> print(trial)
-    trial: 6 rows, 1 feature; outcome y
-    arm   rows  share  mean of y
-    none     3  50.0%     0.3333
-    mail     3  50.0%     0.6667
-    effect of mail against none: 0.3333 (standard error 0.47)
-      95% interval -0.9755 to 1.642, p = 0.52
+    trial: 6 rows, 1 feature; outcome y.
+      none            3 rows (50.0%), mean 0.3333
+      mail            3 rows (50.0%), mean 0.6667
+      Effect of mail  0.3333 (-0.9755 to 1.642; p 0.52)
     """
 
     X: pd.DataFrame
