@@ -20,7 +20,7 @@ def test_two_arms_have_newcombes_interval():
     y, treated, _ = cells(0)
     found = CellMeans.of(y, treated, np.zeros(len(y), dtype=np.intp)).effect(np.ones(1))
     arms = [ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum()) for arm in (treated, ~treated)]
-    expected = score_limits(arms[0].mean - arms[1].mean, *arms, 1.959964)
+    expected = score_limits(arms[0].mean - arms[1].mean, arms, 1.959964)
     assert found[2:4] == pytest.approx(expected, abs=1e-6)
     errors = [y[arm].var(ddof=1) / arm.sum() for arm in (treated, ~treated)]
     assert found.standard_error == pytest.approx(np.sqrt(sum(errors)))

@@ -36,12 +36,12 @@ def test_one_arm_has_the_limits_of_wilson(k, n):
 
 def test_two_arms_have_the_limits_of_newcombe():
     """The example of Newcombe (1998), method 10: 56/70 and 48/80."""
-    low, high = score_limits(0.2, proportion(56, 70), proportion(48, 80), stats.norm.ppf(0.975))
+    low, high = score_limits(0.2, (proportion(56, 70), proportion(48, 80)), stats.norm.ppf(0.975))
     assert (low, high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 def test_no_responder_is_no_certainty():
-    low, high = score_limits(0.0, proportion(0, 50), proportion(0, 500), 1.96)
+    low, high = score_limits(0.0, (proportion(0, 50), proportion(0, 500)), 1.96)
     assert high == pytest.approx(0.0714, abs=1e-3)
     assert -0.01 < low < 0
 
@@ -215,7 +215,7 @@ def test_tenths_of_rare_outcomes_have_the_limits_of_newcombe():
         proportion(round(row[f"mean_{arm}"] * row[arm]), int(row[arm]))
         for arm in ("treated", "control")
     ]
-    expected = score_limits(row["uplift"], *arms, stats.norm.ppf(0.975))
+    expected = score_limits(row["uplift"], arms, stats.norm.ppf(0.975))
     assert (row["lower"], row["upper"]) == pytest.approx(expected)
     y, score, given = rows_of("money", 2000, 0.5)
     few = uplift_by_decile(y, score, **given)

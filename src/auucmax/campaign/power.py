@@ -205,7 +205,7 @@ class Statement:
             ArmMean(mean, 1.0, inflation, own)
             for mean, own in zip(means, n_rows * shares, strict=True)
         )
-        low, high = score_limits(self.value, treated, control, multiple, self.signs)
+        low, high = score_limits(self.value, (treated, control), multiple, self.signs)
         return float(low), float(high)
 
     def _supported(self, n_rows: float) -> float:

@@ -10,7 +10,9 @@ a higher total of the given uplifts.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,3 +151,105 @@ def check_costs(cost: Any, shape: tuple[int, ...]) -> Floats:
             "Count what treatment brings in as value.",
         )  # fmt: skip
     return np.broadcast_to(costs, shape)
+
+
+def score_steps(score: Floats, cost: Floats, allowed: Bools | None = None) -> Steps:
+    """One step per person to a single arm, with the score as its rate, whatever its sign."""
+    person = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
+    none = np.zeros(len(person), dtype=np.intp)
+    return Steps(person, none, none - 1, none, cost[person], score[person], score[person])
+
+
+_BLOCK = 4096  # people whose parts at all budgets are in memory together
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """Who gets which arm at every budget.
+
+    ``steps`` are sorted by person. Each is taken between the budgets per person ``start`` and
+    ``end``, (steps,) each: steps of one rate are taken together, in equal parts. ``most`` (n,) is
+    what all steps cost per person, in the fold of each person.
+    """
+
+    steps: Steps
+    start: Floats
+    end: Floats
+    most: Floats
+
+    @classmethod
+    def of(
+        cls,
+        uplift: Floats,
+        cost: Floats,
+        allowed: Bools | None = None,
+        *,
+        people: Floats | None = None,
+        fold: NDArray[Any] | None = None,
+        is_score: bool = False,
+    ) -> Self:
+        """By uplifts (n, K) of models that were trained on other rows than those that judge it.
+
+        Parameters
+        ----------
+        people : (n,) how many people a row stands for.
+        fold : (n,) if the uplifts come from models of several folds: each fold spends the budget
+            by itself. A fold with high uplifts was scored by a model trained on folds with high
+            outcomes, so its own outcomes are low; cut at one rate, it would be preferred.
+        is_score : the only column is a score, which ranks people down to everyone.
+        """
+        people = np.ones(len(uplift)) if people is None else people
+        fold = np.zeros(len(uplift)) if fold is None else fold
+        found, starts, ends, most = list[Steps](), [], [], np.zeros(len(uplift))
+        for number in np.unique(fold):
+            own = np.flatnonzero(fold == number)
+            free = None if allowed is None else allowed[own]
+            if is_score:
+                steps = score_steps(uplift[own, 0], cost[own, 0])
+            else:
+                steps = arm_steps(uplift[own], cost[own], free)
+            steps = steps.take(steps.best_first())
+            # The first step of each rate; rates may be infinite, whose difference is not a number.
+            first = np.flatnonzero(np.append(True, steps.rate[1:] != steps.rate[:-1]))
+            first = first[: len(steps.rate)]
+            sizes = np.diff(np.append(first, len(steps.rate)))
+            paid = np.cumsum(steps.cost * people[own][steps.person]) / people[own].sum()
+            end = paid[first + sizes - 1]
+            starts.append(np.repeat(np.concatenate([[0.0], end])[: len(end)], sizes))
+            ends.append(np.repeat(end, sizes))
+            found.append(steps._replace(person=own[steps.person]))
+            most[own] = end[-1] if len(end) else 0.0
+        steps = Steps.joined(found)
+        order = np.argsort(steps.person, kind="stable")
+        return cls(
+            steps.take(order), np.concatenate(starts)[order], np.concatenate(ends)[order], most
+        )
+
+    @classmethod
+    def of_everyone(cls, cost: Floats, arm: int) -> Self:
+        """One arm for everyone, or for random people where the budget pays for some only."""
+        n_people = len(cost)
+        none = np.zeros(n_people, dtype=np.intp)
+        price = np.ascontiguousarray(cost[:, arm])
+        steps = Steps(np.arange(n_people), none, none - 1, none + arm, price, price, none + 1.0)
+        most = np.full(n_people, price.mean())
+        return cls(steps, np.zeros(n_people), most, most)
+
+    def parts(self, budget: Floats, n_arms: int) -> Iterator[tuple[slice, Floats]]:
+        """For blocks of people: the people, and M (people, K, J), the part of each arm they get."""
+        for first in range(0, len(self.most), _BLOCK):
+            people = slice(first, min(first + _BLOCK, len(self.most)))
+            own = slice(*np.searchsorted(self.steps.person, (people.start, people.stop)))
+            steps, start, end = self.steps.take(own), self.start[own, None], self.end[own, None]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                part = np.clip((budget - start) / (end - start), 0.0, 1.0)
+            # Rounding must not cut off the last step; one that costs nothing is taken at once.
+            part = np.where(budget >= end * (1 - 1e-12), 1.0, np.nan_to_num(part))
+            found = np.zeros((people.stop - first, n_arms, len(budget)))
+            for number in range(int(steps.number.max(initial=-1)) + 1):
+                now = np.flatnonzero(steps.number == number)  # each person at most once
+                person = steps.person[now] - first
+                found[person, steps.arm[now]] += part[now]
+                if number:
+                    found[person, steps.before[now]] -= part[now]
+            yield people, found

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -291,18 +291,6 @@ def _part_in_mean(ranked: RankedRows) -> Floats:
     return scale if ranked.arm_weight is None else scale * ranked.arm_weight
 
 
-def _count_unequally(ranked: RankedRows) -> tuple[bool, bool]:
-    """Whether rows have unlike parts in the means: all of them, and those of one arm.
-
-    Of one arm matters for the gain: else both ends of its ranks count alike, and the skewness of
-    their outcomes cancels.
-    """
-    part = np.abs(_part_in_mean(ranked))
-    groups = [part], [part[ranked.treated == arm] for arm in (False, True)]
-    whole, within = (any(p.max() >= UNEQUAL * p.min() for p in some) for some in groups)
-    return whole, within
-
-
 def influence(part: RankedRows) -> tuple[Floats, Floats]:
     """psi of AUUC, and of half the average effect, summed over the rows of each line of the part.
 
@@ -399,63 +387,59 @@ def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
 class ClusterUnits:
     """Clusters of rows, which are independent of each other; a row may be one of its own.
 
-    ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
-    arm or reach into both.
+    A cluster may lie in one arm or reach into several.
     """
 
-    treated: Bools
+    arm: NDArray[Any]
     clusters: Clusters  # 0, 1, ... without gaps
-    counts: dict[bool, int]  # clusters with rows of the arm
+    counts: dict[int, int]  # clusters with rows of the arm
 
     @classmethod
-    def of(cls, treated: Bools, clusters: Clusters | None) -> ClusterUnits:
+    def of(cls, arm: NDArray[Any], clusters: Clusters | None) -> ClusterUnits:
+        """``arm`` (n,): 0 or False for the control, True, or 1 to K, for the arms."""
         # Without clusters every row is its own.
-        members = np.arange(len(treated)) if clusters is None else clusters
-        counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
-        return cls(treated, members, counts)
-
-    @property
-    def degrees(self) -> int:
-        return min(self.counts.values()) - 1
+        members = np.arange(len(arm)) if clusters is None else clusters
+        counts = {
+            k: len(touched_by(members[arm == k])) for k in (*range(1, int(arm.max()) + 1), 0)
+        }
+        return cls(arm, members, counts)
 
     @property
     def n_clusters(self) -> int:
         return int(self.clusters.max()) + 1
 
-    def members(self, arm: bool) -> Clusters:
+    def members(self, arm: int) -> Clusters:
         """The cluster of each of the arm's rows."""
-        return self.clusters[self.treated == arm]
+        return self.clusters[self.arm == arm]
 
     @property
     def within_arms(self) -> bool:
-        """Whether no cluster reaches into both arms."""
+        """Whether no cluster reaches into several arms."""
         return sum(self.counts.values()) == self.n_clusters
 
     def totals(self, psi: Floats) -> Floats:
         """Row terms, less the mean of their arm, summed within clusters."""
-        n_treated = int(np.count_nonzero(self.treated))
-        sums = arm_sums(psi, self.treated)
-        means = sums[False] / (len(psi) - n_treated), sums[True] / n_treated
-        centred = psi - np.take(means, self.treated.view(np.int8))
+        means = np.bincount(self.arm, psi) / np.bincount(self.arm)
+        centred = psi - means.take(self.arm)
         return np.asarray(np.bincount(self.clusters, weights=centred), dtype=np.float64)
 
     @cached_property
     def leverage(self) -> Floats:
-        """The part of an arm's rows that each cluster has, the larger one if it is in both."""
+        """The part of an arm's rows that each cluster has, the largest if it is in several."""
         result = np.zeros(self.n_clusters)
-        for arm in (True, False):
+        for arm in self.counts:
             own = np.bincount(self.members(arm), minlength=self.n_clusters)
             result = np.maximum(result, own / max(own.sum(), 1))
         return result
 
     def moments(self, totals: Floats) -> list[Moments]:
-        """Moments of the clusters' totals, (G,) or (G, J): treated, then control.
+        """Moments of the clusters' totals, (G,) or (G, J): of the arms, then of the control.
 
-        One for all clusters if some reach into both arms.
+        One for all clusters if some reach into several arms.
         """
         groups = [np.arange(self.n_clusters)]
         if self.within_arms:
-            groups = [touched_by(self.members(arm)) for arm in (True, False)]
+            groups = [touched_by(self.members(arm)) for arm in self.counts]
         return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
 
     def covariance(self, totals: Floats) -> Floats:
@@ -464,22 +448,11 @@ class ClusterUnits:
             return np.full((totals.shape[1],) * 2, np.nan)
         return np.asarray((totals.T / (1 - self.leverage)) @ totals)
 
-    def corrections(self) -> Floats:
-        """G_g / (G_g - 1) of each cluster, the larger one where it reaches into both arms."""
-        if self.degrees < 1:
-            return np.array(np.nan)
-        result = np.zeros(self.n_clusters)
-        for arm, n_clusters in self.counts.items():
-            touched = touched_by(self.members(arm))
-            result[touched] = np.maximum(result[touched], n_clusters / (n_clusters - 1))
-        return result
-
-    def with_rows(self, chosen: Bools) -> tuple[int, int]:
-        """Control and treated clusters that hold a chosen row of the arm."""
-        control, treated = (
-            len(touched_by(self.clusters[chosen & (self.treated == arm)])) for arm in (False, True)
+    def with_rows(self, chosen: Bools) -> tuple[int, ...]:
+        """Clusters of the control, and of each arm, that hold a chosen row of it."""
+        return tuple(
+            len(touched_by(self.clusters[chosen & (self.arm == k)])) for k in sorted(self.counts)
         )
-        return control, treated
 
 
 def support_of(
@@ -493,26 +466,62 @@ def support_of(
         return Support(
             "binary" if binary else "even", own, some, (own[0] - some[0], own[1] - some[1])
         )
-    plain = binary and ranked.weight is None and ranked.arm_weight is None and responds is None
+    return support_of_rows(
+        ranked.y, ranked.treated, ranked.arm_weight, units, responds, binary=binary,
+        weighted=ranked.weight is not None,
+    )  # fmt: skip
+
+
+def support_of_rows(
+    y: Floats,
+    arm: NDArray[Any],
+    arm_weight: Floats | None,
+    units: ClusterUnits | None,
+    responds: Bools | None,
+    *,
+    binary: bool,
+    weighted: bool = False,
+) -> Support:
+    """What intervals of rows of the control and K arms can rest on.
+
+    ``arm`` (n,) as in :class:`ClusterUnits`; ``arm_weight`` the weights of the rows in the mean of
+    their arm; ``weighted``: rows count unequally in the population, too.
+    """
+    arms = range(int(arm.max()) + 1)
+    own = tuple(np.bincount(arm).tolist())
+    plain = binary and not weighted and arm_weight is None and responds is None
     shape: Shape = "binary"
     deviation, whole, within = 0.0, False, False
     if not plain or (units is not None and not units.within_arms):
-        deviation, skewness = _deviation(ranked)
+        # Standard deviation and skewness of the outcomes around the means of their arms.
+        d = y - (np.bincount(arm, y) / own).take(arm)
+        variance = float(np.square(d).mean())
+        deviation = variance**0.5
+        skewness = float((d**3).mean()) / variance**1.5 if variance > 0 else 0.0
         shape = "skewed" if abs(skewness) >= SKEWED else "even"
-    responds = rarer_outcome(ranked.y) if responds is None else responds
+    responds = rarer_outcome(y) if responds is None else responds
     least = FEW_OF_ARM if binary else {"even": FEW}.get(shape, FEW_SKEWED)
-    if units is not None:
-        own, some = (units.counts[False], units.counts[True]), units.with_rows(responds)
-        others = units.with_rows(~responds)
+    if units is None:
+        some = tuple(int(np.count_nonzero(responds & (arm == k))) for k in arms)
+        others = tuple(n - part for n, part in zip(own, some, strict=True))
     else:
-        treated = int(np.count_nonzero(responds & ranked.treated))
-        some = int(np.count_nonzero(responds)) - treated, treated
-        others = own[0] - some[0], own[1] - some[1]
-    counted = some if binary or shape == "skewed" else own
-    carry = min(part * n for part, n in zip(_heavy(ranked, units), counted, strict=True))
-    heavy = (carry, least) if np.isfinite(carry) else (np.inf, 0)
+        own = tuple(units.counts[k] for k in arms)
+        some, others = units.with_rows(responds), units.with_rows(~responds)
+    heavy = (np.inf, 0)
+    if arm_weight is not None:
+        counted = some if binary or shape == "skewed" else own
+        parts = [_heavy(arm_weight, arm == k, units) for k in arms]
+        carry = min(part * n for part, n in zip(parts, counted, strict=True))
+        heavy = (carry, least) if np.isfinite(carry) else heavy
     if shape == "skewed" and not binary:
-        whole, within = _count_unequally(ranked)
+        # Whether rows have unequal parts in the means: all of them, and those of one arm. Of one
+        # arm matters for the gain: else both ends of its ranks count equally, and the skewness of
+        # their outcomes cancels.
+        weight = np.ones(len(y)) if arm_weight is None else arm_weight
+        part = weight / np.bincount(arm, weight).take(arm)
+        groups = [part[arm == k] for k in arms]
+        whole = bool(part.max() >= UNEQUAL * part.min())
+        within = any(p.max() >= UNEQUAL * p.min() for p in groups)
     deviations = deviation * whole, deviation * within
     return Support(shape, own, some, others, units is not None, heavy, deviations)
 
@@ -524,37 +533,20 @@ def rarer_outcome(y: Floats) -> Bools:
     return ~found if is_common and bool((y[found] == 1).all()) else found
 
 
-def _heavy(ranked: RankedRows, units: ClusterUnits | None) -> tuple[float, float]:
-    """The part of the rows (clusters) of control and treated that carry a weighted variance.
+def _heavy(arm_weight: Floats, own: Bools, units: ClusterUnits | None) -> float:
+    """The part of the rows (clusters) of an arm that carry a weighted variance.
 
     With weights w it is (sum w^2)^2 / sum w^4 of n: all, if weights are equal. Where chances of
     treatment are small, a few rows of large weight decide an arm's mean, and if none of them
     responded, nothing shows how little is known of it. From half of the rows on it is infinite.
     """
-    parts = [np.inf, np.inf]
-    if ranked.arm_weight is None:
-        return np.inf, np.inf
-    for arm in (False, True):
-        weight = ranked.arm_weight[ranked.treated == arm]
-        if units is not None:
-            weight = np.bincount(units.members(arm), weights=weight)
-            weight = weight[weight > 0]
-        square = np.square(weight / weight.max())
-        part = float(square.sum() ** 2 / np.square(square).sum() / len(square))
-        parts[int(arm)] = part if part < 0.5 else np.inf
-    return parts[0], parts[1]
-
-
-def _deviation(ranked: RankedRows) -> tuple[float, float]:
-    """Standard deviation and skewness of the outcomes around the means of their arms."""
-    sums = arm_sums(ranked.y, ranked.treated)
-    means = [sums[arm] / ranked.arm_rows(arm) for arm in (False, True)]
-    d = ranked.y - np.take(means, ranked.treated.view(np.int8))
-    square = d * d
-    variance = float(square.mean())
-    square *= d
-    skewness = float(square.mean()) / variance**1.5 if variance > 0 else 0.0
-    return variance**0.5, skewness
+    weight = arm_weight[own]
+    if units is not None:
+        weight = np.bincount(units.clusters[own], weights=weight)
+        weight = weight[weight > 0]
+    square = np.square(weight / weight.max())
+    part = float(square.sum() ** 2 / np.square(square).sum() / len(square))
+    return part if part < 0.5 else np.inf
 
 
 def touched_by(clusters: Clusters) -> Clusters:

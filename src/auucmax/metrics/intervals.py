@@ -168,14 +168,13 @@ DIFFERENCE, LESS_BOTH = (1, -1), (-1, -1)
 
 def score_limits(
     estimate: Number,
-    treated: ArmMean,
-    control: ArmMean,
+    means: Sequence[ArmMean],
     multiple: Number,
-    signs: tuple[int, int] = DIFFERENCE,
+    signs: Sequence[int] = DIFFERENCE,
 ) -> tuple[Number, Number]:
-    """Limits of the difference of two arms' means, from the score limits of each.
+    """Limits of a sum or difference of the means of arms, from the score limits of each.
 
-    With (l, u) the limits of an arm, the lower one is
+    With (l, u) the limits of an arm, the lower limit of theta_T - theta_C is
 
         estimate - sqrt((theta_T - l_T)^2 + (u_C - theta_C)^2)
 
@@ -185,11 +184,11 @@ def score_limits(
     Examples
     --------
     >>> none, one = (ArmMean(k / 50, 1.0, 1.0, 50) for k in (0, 1))
-    >>> [round(float(end), 3) for end in score_limits(-1 / 50, none, one, 1.96)]
+    >>> [round(float(end), 3) for end in score_limits(-1 / 50, (none, one), 1.96)]
     [-0.105, 0.053]
     """
     below, above = 0.0, 0.0
-    for arm, sign in zip((treated, control), signs, strict=True):
+    for arm, sign in zip(means, signs, strict=True):
         low, high = arm.limits(multiple)
         reach = (arm.mean - low, high - arm.mean)[::sign]
         below, above = np.hypot(below, reach[0]), np.hypot(above, reach[1])
@@ -225,8 +224,8 @@ def area_limits(
     moments: Sequence[Moments],
     multiple: Number,
     *,
-    means: tuple[ArmMean, ArmMean] | None = None,
-    signs: tuple[int, int] = DIFFERENCE,
+    means: Sequence[ArmMean] | None = None,
+    signs: Sequence[int] = DIFFERENCE,
     skewed: bool = True,
     cautious: bool = False,
     clustered: bool = False,
@@ -236,8 +235,8 @@ def area_limits(
 ) -> tuple[Number, Number]:
     """Limits of AUUC, of points of a curve, or of risks; ``multiple``: normal quantile.
 
-    Score limits if ``means`` of the treated and the control arm are there, with the ``signs`` they
-    have in the estimate, otherwise Student's with (``skewed``) or without Hall's transformation.
+    Score limits if there are ``means`` of the arms, with the ``signs`` that they have in the
+    estimate, otherwise Student's with (``skewed``) or without Hall's transformation.
     ``cautious``: the wider of the two at each end, for intervals that are to hold at many shares at
     once, where the noise of the estimated skewness tells. ``widening`` multiplies the standard
     error; ``degrees`` of freedom replace those of the moments. ``least``: no limit is closer than
@@ -257,8 +256,8 @@ def area_limits(
         return np.minimum(low, estimate - half), np.maximum(high, estimate + half)
     # The variance of a mean of 0/1 outcomes follows from the mean; that of clusters is estimated.
     quantile = student(multiple, spread.degrees) if clustered else multiple
-    treated, control = (arm._replace(inflation=arm.inflation * widening**2) for arm in means)
-    return score_limits(estimate, treated, control, quantile, signs)
+    wide = [arm._replace(inflation=arm.inflation * widening**2) for arm in means]
+    return score_limits(estimate, wide, quantile, signs)
 
 
 def student(multiple: Number, degrees: Number) -> Number:

@@ -25,7 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_shares
-from auucmax.metrics.allocation import Steps, arm_steps, check_costs, check_uplifts
+from auucmax.metrics.allocation import (
+    Steps,
+    arm_steps,
+    check_costs,
+    check_uplifts,
+    score_steps,
+)
 
 Indices = NDArray[np.intp]
 _MOST_MONEY = 1e50  # for any person or outcome, whatever the currency
@@ -188,9 +194,7 @@ class _People(NamedTuple):
         gains, costs = self.gains[some], self.costs[some]
         free = None if self.free is None else self.free[some]
         if self.is_score:
-            person = np.arange(len(gains)) if free is None else np.flatnonzero(free)
-            none, score = np.zeros(len(person), dtype=np.intp), gains[person, 0]
-            return Steps(person, none, none - 1, none, costs[person, 0], score, score)
+            return score_steps(gains[:, 0], costs[:, 0], None if free is None else free[:, 0])
         steps = arm_steps(gains, costs, free)
         if self.worth is None:
             return steps
