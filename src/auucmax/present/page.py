@@ -26,6 +26,7 @@ from auucmax._files import whole_file
 from auucmax._json import plain, short
 from auucmax._messages import visible
 from auucmax.data.binning import binned
+from auucmax.model.judge import number as known
 from auucmax.model.pipeline import arm_costs
 from auucmax.model.profiles import describe_arms
 from auucmax.model.uplift_model import UpliftModel
@@ -44,6 +45,7 @@ from auucmax.results import (
     Segment,
     Terms,
 )
+from auucmax.targeting.rule import at
 
 if TYPE_CHECKING:
     from auucmax.model.check import TrialCheck
@@ -138,7 +140,7 @@ def render_report(
         slider=moved,
         campaign=None if campaign is None else brief(campaign),
         brief=evidence_brief(found),
-        limits=LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:],
+        limits=limits_of(found),
         panels=panels,
         panel=_nearest(panels, SHARE) if moved is None else _nearest(panels, _treated(moved.first)),
         rivals=found.policy.contrasts if several else found.arms[0].rivals,
@@ -173,6 +175,21 @@ def render_report(
         ),
     )
     return page, moved and moved.first.decision
+
+
+def limits_of(found: Evidence) -> tuple[str, ...]:
+    """What holds for every evidence of this kind."""
+    return LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:]
+
+
+def tenths(found: Evidence) -> list[tuple[float, Estimate]]:
+    """The share treated and the gain at each tenth of the curve, with its band."""
+    curve = found.policy.curve
+    places = [at(curve, k / 10 * curve.spend[-1]) for k in range(1, 11)]
+    return [
+        (float(shares.sum()), Estimate(value=gain, lower=known(lower), upper=known(upper)))
+        for shares, gain, lower, upper in places
+    ]
 
 
 def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = "") -> None:
@@ -268,7 +285,7 @@ def _page(template: str, roles: Roles, **values: Any) -> str:
             f"base-uri 'none'; form-action 'none'",
             css=Markup(css),
             script=Markup(script),
-            arm_name=partial(words.arm_name, roles),
+            arm_name=lambda label: words.arm_name(roles, label).replace(" = ", "\u00a0=\u00a0"),
             effect=partial(words.estimate, scale=words.unit(roles.outcome)[0], sign=True),
             total=lambda own: "not known" if own is None else words.estimate(own),
             unbroken=unbroken,

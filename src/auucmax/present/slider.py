@@ -154,7 +154,7 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         guarantees=_guarantees(evidence, points),
         marks=marks,
         start=(points[start].at, None if (y := points[start].y) is None else y.value),
-        x_labels=tuple(_labels(most * (money if in_money else 1.0), in_money, k) for k in (6, 3)),
+        x_labels=tuple(_labels(most * (money if in_money else 1.0), in_money, k) for k in (6, 4)),
         titles=(title.lower(), _y_title(evidence, points[0].plan, currency)),
         label=f"Curve by {title.lower()}. The numbers are in a table below.",
     )
