@@ -1,6 +1,6 @@
 """The documentation: its code prints what is shown, and the site builds without a network.
 
-``python tests/test_docs_site.py [PAGE ...]`` writes what the code prints into the pages, all or
+``python -m tests.test_docs_site [PAGE ...]`` writes what the code prints into the pages, all or
 those that are named ("guide/trial"); then read the change.
 """
 
