@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,16 @@ class Targeting:
     @property
     def n_treated(self) -> int:
         return sum(self.choice.counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers as plain JSON, without the people."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        results = {
+            "decision": self.decision.to_json(),
+            "shifts": [s.to_json() for s in self.shifts],
+        }
+        left_out = ("people", "choice", *results)
+        return {name: own for name, own in kept.items() if name not in left_out} | results
 
     def chosen(self) -> Any:
         """The people to treat alone."""

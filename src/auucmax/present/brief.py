@@ -82,6 +82,11 @@ def html(result: Any) -> str:
 
 def as_json(result: Any, *, file: str | None = None) -> dict[str, Any]:
     """A result as plain JSON, with its words next to it."""
+    if hasattr(result, "evidence"):  # of a model, whose to_json is an export
+        words = with_file(brief(result), file).to_json()
+        return {
+            "result": result.evidence.to_json(), "fit": result.info.to_json(), "brief": words
+        }  # fmt: skip
     numbers = getattr(result, "to_json", None) or result.to_dict
     return {"result": plain(numbers()), "brief": with_file(brief(result), file).to_json()}
 
