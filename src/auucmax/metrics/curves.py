@@ -20,7 +20,7 @@ O(n J).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -263,7 +263,7 @@ class Segments:
         """The cluster of each row of the part."""
         if len(self.part.y) == len(units.clusters):
             return units.clusters
-        return units.members(bool(self.part.treated[0]))
+        return units.members(int(self.part.treated[0]))
 
     def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
         """The curve of y - centre at each share, (J,), and the factors of psi in each arm."""
@@ -292,6 +292,9 @@ class Segments:
 class UpliftBand(Shown):
     """The uplift curve at ``share`` with intervals that hold at one share, and at all at once.
 
+    With several arms ``share`` is the budget per person of the population, and ``shares`` (J, K)
+    the part of the people who get each arm there.
+
     ``lower`` and ``upper`` are the ends at one share, ``simultaneous_lower`` and ``_upper`` those
     for all together. Where too few rows or responders are in the top share they are not numbers,
     and ``declined`` says why, in words; it is None if every share has the latter.
@@ -311,37 +314,42 @@ class UpliftBand(Shown):
     covariance: Floats
     level: float
     declined: str | None = None
+    shares: Floats | None = None
 
     def __str__(self) -> str:
         most = int(np.argmax(self.uplift))
+        along = "shares" if self.shares is None else "budgets"
+        at = f"{self.share[most]:.0%}" if self.shares is None else f"{self.share[most]:.4g}"
         return (
-            f"uplift curve at {len(self.share)} shares, highest at {self.share[most]:.0%}: "
-            f"{self.uplift[most]:+.5f} per person ({self.level:.0%} band, all shares at once: "
+            f"uplift curve at {len(self.share)} {along}, highest at {at}: "
+            f"{self.uplift[most]:+.5f} per person ({self.level:.0%} band, all {along} at once: "
             f"{self.simultaneous_lower[most]:.5f} to {self.simultaneous_upper[most]:.5f})"
         )
 
 
 @dataclass(frozen=True)
 class CurveSums:
-    """The curve of centred outcomes at each of J shares, and the sums from which its limits come.
+    """The curve of an allocation at each of J shares or budgets, and the sums for its limits.
 
     ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, of 1 - y if
-    that is the rarer one (``signs`` of the treated and the control mean in the curve are then
-    turned), ``covariance`` (J, J), and ``counted`` (J,): how many rows or clusters the limits at a
-    share rest on.
+    that is the rarer one (``signs`` of the means in the curve are then turned), ``covariance``
+    (J, J), and ``counted`` (J,): how many rows or clusters the limits at a share rest on; nobody is
+    treated where ``nobody``, which is exact.
     ``widening`` multiplies the errors that the moments have; none is below ``least``
-    (:func:`auucmax.metrics.inference.least_error`).
+    (:func:`auucmax.metrics.inference.least_error`). ``shares`` (J, K) if there are several arms.
     """
 
     share: Floats
     uplift: Floats
     covariance: Floats
     moments: list[Moments]
-    means: tuple[ArmMean, ArmMean] | None
+    means: Sequence[ArmMean] | None
     counted: Floats
-    signs: tuple[int, int] = DIFFERENCE
+    nobody: Bools
+    signs: Sequence[int] = DIFFERENCE
     widening: float | Floats = 1.0
     least: float | Floats = 0.0
+    shares: Floats | None = None
 
     @classmethod
     def of(
@@ -390,11 +398,12 @@ class CurveSums:
             signs = DIFFERENCE if centre <= 0.5 else (-1, 1)
         counted = _counted(arms, units, support, responds)
         least = support.deviation[0] * np.sqrt(squares)
-        return cls(grid, uplift, covariance, found, means, counted, signs, least=least)
+        return cls(grid, uplift, covariance, found, means, counted, grid == 0, signs, least=least)
 
-    def of_folds(self) -> CurveSums:
+    def of_folds(self, covariance: Floats | None = None) -> CurveSums:
         """The sums of rows ranked by models of several folds: see :func:`allowing_for_folds`."""
-        covariance = allowing_for_folds(self.share, self.covariance)
+        if covariance is None:
+            covariance = allowing_for_folds(self.share, self.covariance)
         before, after = (np.sqrt(np.maximum(np.diag(c), 0)) for c in (self.covariance, covariance))
         wide = np.divide(after, before, out=np.ones(len(before)), where=before > 0)
         return replace(self, covariance=covariance, widening=wide)
@@ -419,7 +428,7 @@ class CurveSums:
         alone = self._has(support, support.least_at_one)
         lower, upper, all_lower, all_upper = (
             # Nobody treated is exact.
-            np.where(where, np.where(self.share > 0, end, 0.0), np.nan)
+            np.where(where, np.where(self.nobody, 0.0, end), np.nan)
             for multiple, where in ((one, alone), (critical, held))
             for end in area_limits(
                 self.uplift,
@@ -447,24 +456,26 @@ class CurveSums:
             covariance=self.covariance,
             level=level,
             declined=declined,
+            shares=self.shares,
         )
 
     def _has(self, support: Support, least: int) -> Bools:
-        """Shares at which at least ``least`` is counted, and 0, which is exact."""
+        """Where at least ``least`` is counted, or nobody is treated, which is exact."""
         enough = self.counted >= least
-        return np.asarray((self.share == 0) | (enough & (support.why_no_area() is None)))
+        return np.asarray(self.nobody | (enough & (support.why_no_area() is None)))
 
     def _held(self, support: Support) -> tuple[str | None, Bools]:
         """Why limits for all shares are missing, and at which shares they are not."""
         why, least, what = support.why_no_area(), support.least_in_top, support.what_in_top
         held = self._has(support, least)
-        some = held & (self.share > 0)
-        if held.all() or why is not None:
-            return why, held
+        some = held & ~self.nobody
+        along = "share" if self.shares is None else "budget"
         if not some.any():
             return f"no top share holds {least} {what}", held
         first = self.share[some].min()
-        return f"below a share of {first:.3g} the top holds fewer than {least} {what}", held
+        if not held[self.share > first].all():  # an arm that begins at a middle budget
+            return f"at some budgets the top holds fewer than {least} {what}", held
+        return f"below a {along} of {first:.3g} the top holds fewer than {least} {what}", held
 
 
 def _curve_means(

@@ -1,0 +1,504 @@
+"""What an allocation of several arms gains at every budget: the row terms of its curve.
+
+An allocation (:mod:`auucmax.metrics.allocation`) gives each person one of K arms or the control, at
+every budget. The uplifts behind it come from models that were trained on other rows. M_ia(b) is the
+part of arm a that row i gets at the budget b per person: 1 or 0, and a fraction where steps of one
+rate are cut. With
+
+    z_ia = [mu_a(x_i) - mu_0(x_i)] / n  +  1{got a} w_i r_i  -  1{got control} w_i r_i,
+
+r_i = y_i - mu(x_i) of the arm that the row got, and w_i = 1 / (chance of that arm), scaled so that
+the w of the rows of an arm add up to 1,
+
+    gain(b) = sum over rows i and arms a of M_ia(b) z_ia.
+
+Without an outcome model mu is the mean of all outcomes, for every arm, and the gain is a difference
+of means; with one it is doubly robust. To first order the gain is a sum of row terms: those of z
+around the means H of their arms and, because the cut is itself estimated, one for what the row
+costs:
+
+    psi_i(b) = sum over a of M_ia z_ia  -  (sign) w_i H  -  (plug-in mean) / n
+               -  (slope of the gain at b) (cost of row i at b - b) / n.
+
+For one arm at a cost of 1 these are the terms of :mod:`auucmax.metrics.curves`, where all rows
+between two cuts have the same M and sums over them are enough; a person with several steps has
+several M, so here the terms are formed for each row. Limits and bands are made by the same
+:class:`auucmax.metrics.curves.CurveSums`.
+
+*Random people* get the same arms in the same numbers: their gain is the sum over arms of the share
+of people who get it times its average effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from auucmax._errors import InputError
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_column,
+    check_groups,
+    check_labels,
+    check_level,
+    check_outcome,
+    listed,
+)
+from auucmax.metrics.allocation import Allocation, check_costs, check_uplifts
+from auucmax.metrics.curves import CurveSums, UpliftBand
+from auucmax.metrics.inference import (
+    AUUCDifference,
+    ClusterUnits,
+    Support,
+    rarer_outcome,
+    student_test,
+    support_of_rows,
+)
+from auucmax.metrics.intervals import ArmMean, Moments, Spread
+
+N_BUDGETS = 101  #: of a curve, at equal distances
+#: An arm whose part in the gain cannot vary by more than this part of the standard error needs no
+#: rows: if its rows show nothing of it, an interval of 95% holds in 94%.
+SMALL_PART = 1 / 3
+
+
+@dataclass(frozen=True, eq=False)
+class ArmRows:
+    """Rows of a trial with K arms: who got what, and the value z of each arm.
+
+    Attributes
+    ----------
+    y : (n,) outcomes, less the outcome model's if there is one. arm : (n,) 0 for the control, 1 to
+        K.
+    value : (n, K) z. own : (n,) the row's outcome in it, w r. weight : (n,) w.
+    cost : (n, K) of giving each arm to each person.
+    people : (n,) how many people a row stands for, with a mean of 1.
+    support : what intervals can rest on. responds : (n,) rows with the rarer outcome, or not 0.
+    units : clusters, or None. is_centred : whether terms vary around their mean in each arm.
+    """
+
+    y: Floats
+    arm: NDArray[np.intp]
+    value: Floats
+    own: Floats
+    weight: Floats
+    cost: Floats
+    people: Floats
+    support: Support
+    responds: Bools
+    units: ClusterUnits | None
+    is_centred: bool
+
+    @classmethod
+    def of(
+        cls,
+        y: Floats,
+        arm: NDArray[np.intp],
+        cost: Floats,
+        *,
+        model: Floats | None = None,
+        chance: Floats | None = None,
+        clusters: NDArray[np.intp] | None = None,
+        people: Floats | None = None,
+    ) -> Self:
+        """``model`` (n, K + 1): expected outcomes with the control and each arm, from other rows;
+        ``chance`` (n, K + 1) of getting them, if it was not the same for everybody."""
+        n, n_arms = cost.shape
+        rows, responds = np.arange(n), rarer_outcome(y)
+        is_plain = people is None and chance is None
+        weighted = people is not None
+        people = np.ones(n) if people is None else people / people.mean()
+        weight = people if chance is None else people / chance[rows, arm]
+        weight = weight / np.bincount(arm, weight, minlength=n_arms + 1)[arm]
+        y = y if model is None else y - model[rows, arm]
+        # Without a model outcomes are centred at their mean: the same target, less noise.
+        own = weight * (y - np.average(y, weights=people) if model is None else y)
+        value = np.zeros((n, n_arms))
+        if model is not None:
+            value = (model[:, 1:] - model[:, :1]) * (people[:, None] / n)
+        treated = np.flatnonzero(arm > 0)
+        value[treated, arm[treated] - 1] += own[treated]
+        value[arm == 0] -= own[arm == 0, None]
+        units = None if clusters is None else ClusterUnits.of(arm, clusters)
+        support = support_of_rows(
+            y, arm, None if is_plain else weight, units, None if model is None else responds,
+            binary=bool(np.isin(y, (0.0, 1.0)).all()), weighted=weighted,
+        )  # fmt: skip
+        # Where chances differ the arms hold different people, for whom the model differs.
+        is_centred = model is None or chance is None
+        return cls(
+            y, arm, value, own, weight, np.asarray(cost), people, support, responds, units,
+            is_centred,
+        )  # fmt: skip
+
+    @property
+    def n_arms(self) -> int:
+        return self.value.shape[1]
+
+    @cached_property
+    def effects(self) -> Floats:
+        """(K,) average effect of each arm on all people."""
+        return self.value.sum(axis=0)
+
+
+class Gains:
+    """The gains of an allocation at each budget, those of random people, and their row terms.
+
+    Attributes
+    ----------
+    gain, random_gain : (J,). shares : (J, K) the part of the people who get each arm.
+    """
+
+    def __init__(self, rows: ArmRows, allocation: Allocation, budget: Floats) -> None:
+        self.rows, self.allocation, self.budget = rows, allocation, budget
+        n, n_arms, size = len(rows.y), rows.n_arms, len(budget)
+        most = float(allocation.most.max())
+        # Slopes are over a window of some n^(-1/5) of the budgets.
+        reach = min(0.1, 0.5 * n**-0.2) * most
+        left, right = np.maximum(budget - reach, 0.0), np.minimum(budget + reach, most)
+        points = np.concatenate([budget, left, right])
+        curve, shares = np.zeros(3 * size), np.zeros((3 * size, n_arms))
+        self._means = np.zeros((n_arms + 1, size))  # H
+        self._squares = np.zeros(size)  # of what multiplies the outcomes of rows
+        self._z = np.zeros((2, n_arms + 1, size))  # sums of z = (y or 1 - y) M, and of z^2
+        self._behind = np.zeros((2, 2, n_arms, size))  # rows, responders; of arms, of the control
+        is_rare = rows.y.mean() <= 0.5
+        for people, part in allocation.parts(points, n_arms):
+            curve += np.einsum("ik,ikj->j", rows.value[people], part)
+            shares += np.einsum("i,ikj->jk", rows.people[people], part) / n
+            part, arm = part[:, :, :size], rows.arm[people]
+            whole = np.arange(n_arms + 1)[:, None] == arm  # (K + 1, people)
+            mine = part.sum(axis=1)  # of the control rows all arms, of the others their own
+            treated = np.flatnonzero(arm)
+            mine[treated] = part[treated, arm[treated] - 1]
+            self._means += (whole * rows.own[people]) @ mine
+            self._squares += rows.weight[people] ** 2 @ mine**2
+            z = rows.y[people] if is_rare else 1 - rows.y[people]
+            self._z += np.stack([(whole * z) @ mine, (whole * z) @ mine**2])
+            chosen = np.stack([np.ones(len(arm)), rows.responds[people]])
+            for own, count in zip(self._behind, chosen, strict=True):
+                own[0] += ((whole * count) @ mine)[1:]
+                own[1] += np.einsum("i,ikj->kj", count * (arm == 0), part)
+        self._signs = (*[1 if is_rare else -1] * n_arms, -1 if is_rare else 1)
+        self.gain, self.shares = curve[:size], shares[:size]
+        random = shares @ rows.effects
+        self.random_gain = random[:size]
+        # A budget that pays for everything cuts nothing.
+        inside = (right > left) & (budget < most * (1 - 1e-12))
+        self._slopes = [
+            np.divide(own[2 * size :] - own[size : 2 * size], right - left, where=inside,
+                      out=np.zeros(size))
+            for own in (curve, random)
+        ]  # fmt: skip
+
+    def blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        """People, and their terms (people, J): of the allocation, and of random people."""
+        rows, n = self.rows, len(self.rows.y)
+        own_means = np.bincount(rows.arm, rows.own)[:, None]
+        random_means = own_means * np.vstack([self.shares.sum(axis=1), self.shares.T])
+        for people, part in self.allocation.parts(self.budget, rows.n_arms):
+            arm, value, unit = rows.arm[people], rows.value[people], rows.people[people, None]
+            spent = np.minimum(self.budget, self.allocation.most[people, None])
+            away = unit * (np.einsum("ik,ikj->ij", rows.cost[people], part) - spent) / n
+            sign = (np.where(arm == 0, -1.0, 1.0) * rows.weight[people])[:, None]
+            own = np.einsum("ik,ikj->ij", value, part)
+            mixed = value @ self.shares.T
+            for terms, means, gain in (
+                (own, self._means, self.gain),
+                (mixed, random_means, self.random_gain),
+            ):
+                # The last part is that of the outcome model: not a difference of means of arms.
+                terms -= sign * means[arm] + unit * (gain - means[1:].sum(axis=0) + means[0]) / n
+            mixed += unit * (np.einsum("k,ikj->ij", rows.effects, part) - self.random_gain) / n
+            yield people, own - self._slopes[0] * away, mixed - self._slopes[1] * away
+
+    def sums(self) -> CurveSums:
+        """The curve and what its limits are made of."""
+        rows = self.rows
+        terms = ((people, own) for people, own, _ in self.blocks())
+        moments, covariance = _moments(rows, terms, len(self.budget))
+        means = None
+        if rows.support.shape == "binary":
+            sizes = np.bincount(rows.arm)
+            means = []
+            for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True):
+                sums = self._z[0, k], self._z[1, k]
+                mean = ArmMean.of(
+                    sizes[k], sums, (1.0, 1.0), own.variance, clustered=rows.support.clustered
+                )
+                correction = sizes[k] / max(sizes[k] - 1, 1)
+                means.append(mean._replace(inflation=mean.inflation * correction))
+        error = np.sqrt(np.maximum(np.diag(covariance), 0))
+        return CurveSums(
+            share=self.budget,
+            uplift=self.gain,
+            covariance=covariance,
+            moments=moments,
+            means=means,
+            counted=self.counted(error),
+            nobody=self.shares.sum(axis=1) == 0,
+            signs=self._signs,
+            least=rows.support.deviation[0] * np.sqrt(self._squares),
+            shares=self.shares,
+        )
+
+    def band(
+        self,
+        *,
+        level: float = 0.95,
+        cross_fitted: bool = False,
+        random_state: int | Generator | None = 0,
+    ) -> UpliftBand:
+        """The curve with pointwise and simultaneous intervals.
+
+        ``cross_fitted``: uplifts come from models of several folds, each trained on the rows of the
+        others. The variance of the gain over random people then counts twice, for the reason given
+        in :func:`auucmax.metrics.curves.allowing_for_folds`.
+        """
+        found, support = self.sums(), self.rows.support
+        if cross_fitted:
+            beyond = ((people, own - mixed) for people, own, mixed in self.blocks())
+            more = _moments(self.rows, beyond, len(self.budget))[1]
+            found = found.of_folds(found.covariance + more)
+        return found.band(support, level, found.critical(support, level, random_state))
+
+    def difference(
+        self, other: Gains | None = None, *, level: float = 0.95, cross_fitted: bool = False
+    ) -> AUUCDifference:
+        """The gain minus that of another allocation, or of random people, averaged over budgets.
+
+        ``other`` has the same rows and budgets. ``cross_fitted`` as in :meth:`band`.
+        """
+        average = _mean_over(self.budget)
+        beyond = self.gain - (self.random_gain if other is None else other.gain)
+        if other is None:
+            blocks = ((people, (own - mixed) @ average) for people, own, mixed in self.blocks())
+        else:
+            blocks = (
+                (people, (own - theirs) @ average)
+                for (people, own, _), (_, theirs, _) in zip(
+                    self.blocks(), other.blocks(), strict=True
+                )
+            )
+        terms = ((people, psi[:, None]) for people, psi in blocks)
+        spread = Spread.of([Moments(m.units, *(float(v[0]) for v in m[1:]))
+                            for m in _moments(self.rows, terms, 1)[0]])  # fmt: skip
+        if cross_fitted:
+            spread = spread._replace(error=spread.error * np.sqrt(2))
+        area, support = float(average @ beyond), self.rows.support
+        interval, p_value = student_test(area, spread, level, support)
+        declined, least = support.why_no_gain(), support.least_in_top
+        for own in (self, other):
+            if own is not None and declined is None and own.most_counted(spread.error) < least:
+                declined = f"at no budget are there {least} {support.what_in_top}"
+        return AUUCDifference(
+            estimate=area,
+            standard_error=float(spread.error),
+            interval=interval if declined is None else (np.nan, np.nan),
+            p_value=p_value if declined is None else np.nan,
+            level=level,
+            n_rows=len(self.rows.y),
+            declined=declined,
+        )
+
+    def most_counted(self, error: float) -> float:
+        """:meth:`counted` of a mean over all budgets: of each arm where most rows are behind it."""
+        most = self._behind.max(axis=3)[..., None]
+        share = _mean_over(self.budget) @ self.shares
+        return float(self._counted(most, share[None], np.array([error]))[0])
+
+    def counted(self, error: Floats) -> Floats:
+        """(J,) how many rows the limits rest on, those of the arm with the fewest."""
+        return self._counted(self._behind, self.shares, error)
+
+    def _counted(self, behind: Floats, shares: Floats, error: Floats) -> Floats:
+        rows, support = self.rows, self.rows.support
+        sizes = np.bincount(rows.arm)
+        # Clusters are counted as rows times the clusters per row of the arm.
+        responders = np.maximum(np.bincount(rows.arm, rows.responds), 1)
+        per_row = np.array([support.units / sizes, support.responders / responders])
+        rate = np.stack([per_row[:, 1:], np.repeat(per_row[:, :1], rows.n_arms, axis=1)], axis=1)
+        n, some = behind * rate[..., None]
+        if support.shape == "even":
+            found = n.min(axis=0)
+        elif support.shape == "skewed":
+            found = some.min(axis=0)
+        else:  # at the rate of both arms: no arm is left out because few of its rows responded
+            rarer = np.minimum(some.sum(axis=0), (n - some).sum(axis=0))
+            found = n.min(axis=0) * rarer / np.maximum(n.sum(axis=0), 1.0)
+        # The variance of an arm's part is at most its share / rows of the arm and of the control,
+        # times the largest residual squared. Rows of unequal weights count as fewer.
+        squares = np.bincount(rows.arm, rows.weight**2)
+        residual = np.divide(rows.own, rows.weight, where=rows.weight > 0, out=0 * rows.own)
+        largest = shares.T * (squares[1:, None] + squares[0]) * np.abs(residual).max() ** 2
+        is_small = rows.n_arms * largest <= (SMALL_PART * error) ** 2
+        return np.asarray(np.where(is_small, np.inf, found).min(axis=0))
+
+
+def _moments(
+    rows: ArmRows, blocks: Iterator[tuple[slice, Floats]], size: int
+) -> tuple[list[Moments], Floats]:
+    """Moments of the terms of each arm, the control last, or of clusters; covariance (J, J)."""
+    n_arms, units = rows.n_arms + 1, rows.units
+    powers = np.zeros((n_arms, 4, size))
+    second = np.zeros((n_arms, size, size))
+    totals = np.zeros((0 if units is None else units.n_clusters, size))
+    for people, psi in blocks:
+        if units is not None:
+            np.add.at(totals, units.clusters[people], psi)
+        for k in range(n_arms):
+            some = psi[rows.arm[people] == k]
+            second[k] += some.T @ some
+            square = some * some
+            powers[k] += [own.sum(axis=0) for own in (some, square, square * some, square**2)]
+    sizes = np.bincount(rows.arm, minlength=n_arms)
+    order = (*range(1, n_arms), 0)
+    if units is not None:
+        if rows.is_centred:
+            members = np.zeros((units.n_clusters, n_arms))
+            np.add.at(members, (units.clusters, rows.arm), 1.0)
+            totals -= members @ (powers[:, 0] / sizes[:, None])
+        return units.moments(totals), units.covariance(totals)
+    moments, covariance = [], np.zeros((size, size))
+    for k in order:
+        n = int(sizes[k])
+        centred = second[k]
+        if rows.is_centred:
+            centred = centred - np.outer(powers[k, 0], powers[k, 0]) / n
+            own = Moments.of_powers(n, powers[k])
+        else:
+            own = Moments.of_sums(n, *powers[k, 1:])
+        correction = n / (n - 1) if n > 1 else np.nan
+        covariance += centred * correction
+        moments.append(own)
+    return moments, covariance
+
+
+def _mean_over(budget: Floats) -> Floats:
+    """(J,) weights whose sum with values at the budgets is their mean over all budgets."""
+    widths = np.diff(budget)
+    weights = np.append(widths, 0.0) + np.append(0.0, widths)
+    return weights / max(float(weights.sum()), 1e-300)
+
+
+def budget_curve(
+    y: ArrayLike,
+    uplift: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    control: Any = 0,
+    arms: Sequence[Any] | None = None,
+    cost: float | ArrayLike = 1.0,
+    budget: ArrayLike | None = None,
+    outcome_model: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    level: float = 0.95,
+    random_state: int | Generator | None = 0,
+) -> UpliftBand:
+    """What an allocation of several arms gains at every budget, on rows that are new to it.
+
+    It gives each person the arm, or the control, that estimated uplifts and costs choose
+    (:func:`auucmax.targeting.choose`). In the result ``share`` is the budget and ``uplift`` the
+    gain, both per person of the population; ``shares`` (J, K) are the people who get each arm.
+
+    Parameters
+    ----------
+    y : (n,) outcome.
+    uplift : (n, K) estimated uplift of each arm over the control, by models of other rows.
+    treatment : (n,) labels of the arms that people got; ``control`` names the control.
+    arms : labels in the order of the columns of ``uplift``; by default sorted.
+    cost : of treating a person: a number, (K,), or (n, K).
+    budget : (J,) money per person of all people; by default 101 from 0 to all that helps.
+    outcome_model : (n, K + 1) expected outcome with the control and each arm, by models of other
+        rows: less noise, the same target.
+    propensity : (n, K + 1) probability of the control and of each arm, by design; by default the
+        same for everybody.
+    sample_weight : (n,) how many people of the population a row stands for. Standard errors take
+        them as sampling weights, not copies.
+    groups : (n,) households or shops, if rows are not independent.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.estimators import TwoModels
+    >>> train, test = load_hillstrom(arm="all").split(test_size=0.5, random_state=0)
+    >>> def uplift_of(arm):
+    ...     own = np.isin(train.treatment, [arm, "No E-Mail"])
+    ...     model = TwoModels(control="No E-Mail")
+    ...     model.fit(train.X[own], train.y[own], treatment=train.treatment[own])
+    ...     return model.predict(test.X)
+    >>> uplift = np.column_stack([uplift_of("Mens E-Mail"), uplift_of("Womens E-Mail")])
+    >>> found = budget_curve(
+    ...     test.y, uplift, treatment=test.treatment, control="No E-Mail",
+    ...     cost=[0.1, 0.12], budget=[0.0, 0.03, 0.06],
+    ... )
+    >>> found.uplift.round(3).tolist()
+    [0.0, 0.026, 0.044]
+    """
+    check_level(level)
+    outcome = check_outcome(y)
+    n = len(outcome)
+    gains = check_uplifts(uplift, n)
+    n_arms = gains.shape[1]
+    labels = check_labels(treatment, "treatment", n)
+    given = pd.unique(labels).tolist()
+    others = [label for label in given if label != control]
+    named = sorted(others, key=lambda label: (str(type(label)), label)) if arms is None else [*arms]
+    if control not in given or len(named) != n_arms or set(others) != set(named):
+        raise InputError(
+            "treatment", f"the control {control!r} and {n_arms} arms, one per column of uplift",
+            listed(given), "Name the control, and arms=... in the order of the columns.",
+        )  # fmt: skip
+    arm = pd.Index([control, *named]).get_indexer(labels).astype(np.intp)
+    tables = {}
+    for name, values in (("outcome_model", outcome_model), ("propensity", propensity)):
+        table = tables[name] = None if values is None else np.asarray(values, dtype=np.float64)
+        if table is not None and (table.shape != (n, n_arms + 1) or not np.isfinite(table).all()):
+            raise InputError(
+                name, f"finite numbers of shape {(n, n_arms + 1)}, the control first",
+                f"an array of shape {table.shape}", "Pass one column for each arm.",
+            )  # fmt: skip
+    chance = tables["propensity"]
+    if chance is not None and (chance.min() <= 0 or np.abs(chance.sum(axis=1) - 1).max() > 1e-6):
+        raise InputError(
+            "propensity", "above 0, with a sum of 1 in each row",
+            f"values from {chance.min():g} and sums up to {chance.sum(axis=1).max():g}",
+            "Pass the probabilities of the control and of each arm.",
+        )  # fmt: skip
+    people = None if sample_weight is None else check_column(sample_weight, "sample_weight", n)
+    if people is not None and (people.min() < 0 or not np.bincount(arm, people).all()):
+        raise InputError(
+            "sample_weight", "0 or more, and above 0 for some rows of each arm", "others",
+            "Pass how many people each row stands for.",
+        )  # fmt: skip
+    costs = check_costs(cost, gains.shape)
+    clusters = None if groups is None else check_groups(groups, n)
+    if people is not None and not people.all():  # rows of weight 0 must not count as rows
+        some = np.flatnonzero(people)
+        outcome, gains, arm, costs, people = (
+            own[some] for own in (outcome, gains, arm, costs, people)
+        )
+        tables = {name: None if own is None else own[some] for name, own in tables.items()}
+        if clusters is not None:
+            clusters = np.unique(clusters[some], return_inverse=True)[1]
+    rows = ArmRows.of(
+        outcome, arm, costs, model=tables["outcome_model"], chance=tables["propensity"],
+        clusters=clusters, people=people,
+    )  # fmt: skip
+    allocation = Allocation.of(gains, costs, people=rows.people)
+    grid = np.linspace(0, allocation.most.max(), N_BUDGETS)
+    if budget is not None:
+        grid = np.atleast_1d(check_column(np.atleast_1d(np.asarray(budget)), "budget"))
+        if grid.min() < 0 or (np.diff(grid) <= 0).any():
+            raise InputError("budget", "amounts of 0 or more that increase", repr(budget), "Sort.")
+    return Gains(rows, allocation, grid).band(level=level, random_state=random_state)
