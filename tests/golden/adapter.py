@@ -879,7 +879,7 @@ def _look(look, arm):
 
 def verify(table, **options):
     found = _quietly(auucmax.campaign.verify, table, **options)
-    control, *arms = found.roles.arms
+    _, *arms = found.roles.arms
     numbers = _read(found, "n_people", "level", "delta") | {
         "n_chosen": sum(found.chosen[1:]),
         "n_treated": found.n_chosen_treated,
@@ -892,7 +892,7 @@ def verify(table, **options):
     for one in found.comparisons:
         name = {"as run": "as_run", "everyone": "everybody"}.get(one.against, one.against.value)
         if one.arm is not None and len(arms) > 1:
-            name = f"single {one.arm}"
+            continue
         numbers["comparisons"][name] = {
             "estimate": one.gain.value, "standard_error": one.gain.se, "lower": one.gain.lower,
             "upper": one.gain.upper, "certified_lower": one.certified_lower,

@@ -12,9 +12,8 @@ groups if rows belong together. Where nothing holds there is none, and the reaso
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,36 +22,35 @@ from scipy.special import ndtri
 from auucmax._validation import Bools, Floats
 from auucmax.metrics.inference import SKEWED, Shape, Support
 from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
+from auucmax.results import Estimate
 
 Codes = NDArray[np.intp]
 
 
-class Estimate(NamedTuple):
-    """A number with its standard error and interval; without one, ``declined`` says why."""
+def scaled(own: Estimate, factor: float, shift: float = 0.0) -> Estimate:
+    """The estimate of ``factor`` times a number plus ``shift``, ``factor`` above 0."""
+    ends = (None if end is None else factor * end + shift for end in (own.lower, own.upper))
+    se = None if own.se is None else factor * own.se
+    lower, upper = ends
+    return replace(own, value=factor * own.value + shift, se=se, lower=lower, upper=upper)
 
-    value: float
-    standard_error: float
-    lower: float
-    upper: float
-    declined: str | None = None
 
-    def scaled(self, factor: float) -> Estimate:
-        """The estimate of a multiple, ``factor`` above 0."""
-        value, error, lower, upper = (factor * number for number in self[:4])
-        return Estimate(value, error, lower, upper, self.declined)
+def minus(own: Estimate, other: Estimate) -> Estimate:
+    """The estimate of the difference to one from other rows: distances to ends add in squares.
 
-    def minus(self, other: Estimate) -> Estimate:
-        """The estimate of the difference to one from other rows: distances to ends add in squares.
-
-        >>> found = Estimate(5.0, 2.0, 1.0, 9.0).minus(Estimate(2.0, 1.5, -1.0, 5.0))
-        >>> found.value, found.lower, found.upper
-        (3.0, -2.0, 8.0)
-        """
-        value, error = self.value - other.value, np.hypot(self[1], other[1])
-        below = np.hypot(self.value - self.lower, other.upper - other.value)
-        above = np.hypot(self.upper - self.value, other.value - other.lower)
-        why = self.declined or other.declined
-        return Estimate(value, float(error), float(value - below), float(value + above), why)
+    >>> found = minus(
+    ...     Estimate(value=5.0, se=2.0, lower=1.0, upper=9.0),
+    ...     Estimate(value=2.0, se=1.5, lower=-1.0, upper=5.0),
+    ... )
+    >>> found.value, found.lower, found.upper
+    (3.0, -2.0, 8.0)
+    """
+    value, se = own.value - other.value, float(np.hypot(own.se or 0.0, other.se or 0.0))
+    if own.lower is None or own.upper is None or other.lower is None or other.upper is None:
+        return Estimate(value=value, se=se, missing=own.missing or other.missing)
+    below = float(np.hypot(own.value - own.lower, other.upper - other.value))
+    above = float(np.hypot(own.upper - own.value, other.value - other.lower))
+    return Estimate(value=value, se=se, lower=value - below, upper=value + above)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,31 +100,32 @@ class CellMeans:
     def is_binary(self) -> bool:
         return bool(np.isin(self.y, (0.0, 1.0)).all())
 
-    def effect(self, weights: Floats, level: float = 0.95) -> Estimate:
-        """The sum over cells of ``weights`` (cells,) times the effect in the cell, of two arms."""
-        return self.contrast(np.outer(weights, [-1.0, 1.0]), level)
-
     def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
         """The sum of ``coefficients`` (cells, arms) times the means; 0 where there are no rows.
 
         >>> y, treated = np.array([0, 1, 0, 1, 1, 1.0] * 20), np.arange(120) % 6 > 2
         >>> found = CellMeans.of(y, treated, np.zeros(120, dtype=np.intp))
-        >>> [round(end, 3) for end in found.effect(np.ones(1))[:4]]
+        >>> found = found.contrast(np.array([[-1.0, 1.0]]))
+        >>> [round(end, 3) for end in (found.value, found.se, found.lower, found.upper)]
         [0.667, 0.061, 0.527, 0.773]
         """
         flat, mean = coefficients.ravel(), self.means.ravel()
         used = np.flatnonzero(flat)
+        if not len(used):  # the difference of a thing and itself
+            return Estimate(value=0.0, se=0.0, lower=0.0, upper=0.0)
         value = float(flat @ mean)
         moments = self._moments(flat, used)
         error = float(Spread.of(moments).error)
         if why := self._support(used).why_no_area():
-            return Estimate(value, error, np.nan, np.nan, why).scaled(self.unit)
+            known = error if np.isfinite(error) else None
+            return scaled(Estimate(value=value, se=known, missing=why), self.unit)
         multiple = float(ndtri((1 + level) / 2))
         if self.is_binary and self.groups is None:
             ends = _joined_limits(flat[used], mean[used], self.counts.ravel()[used], multiple)
         else:
             ends = area_limits(value, moments, multiple)
-        return Estimate(value, error, float(ends[0]), float(ends[1])).scaled(self.unit)
+        found = Estimate(value=value, se=error, lower=float(ends[0]), upper=float(ends[1]))
+        return scaled(found, self.unit)
 
     def _moments(self, flat: Floats, used: Codes) -> list[Moments]:
         counts = self.counts.ravel()

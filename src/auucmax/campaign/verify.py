@@ -17,7 +17,6 @@ exploration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -30,8 +29,7 @@ from scipy.special import ndtri
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_level, listed
-from auucmax.campaign.contrasts import CellMeans
-from auucmax.campaign.contrasts import Estimate as CellEstimate
+from auucmax.campaign.contrasts import CellMeans, minus, scaled
 from auucmax.certificates.strata import GroupsError, strata_bounds
 from auucmax.data import FailedCheckError, Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
@@ -39,7 +37,6 @@ from auucmax.data.randomisation import BY_CLUSTER, within_clusters
 from auucmax.data.read_trial import id_texts, read_trial
 from auucmax.data.reading import table_of
 from auucmax.data.roles import NO_AND_YES, check_names
-from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.model.judge import counted_range
@@ -53,7 +50,6 @@ _MOST_CELLS = 20
 _DIGITS = 6  # propensities that agree in so many are one
 _FEWEST = 50  # rows of each arm of a cell whose features are compared
 _STOPS = 1e-4  # corrected p-value, as in check_randomisation
-_OWN_COLUMNS = {"arm", "chosen", "rule", "propensity", "score", "uplift"}  # of a list
 
 
 class ForecastVerdict(StrEnum):
@@ -189,19 +185,26 @@ class Verification(Result):
 
 @dataclass(frozen=True, eq=False)
 class _Campaign:
-    """Rows with an outcome: chosen and given arms, cells, and what is known of their uplifts."""
+    """Rows with an outcome: chosen and given arms, and cells.
+
+    ``cells`` has the key of each cell: the number of the chosen arm and, if they are known, the
+    propensities of the arms but the control. ``lost`` and ``kept`` (cells, A): rows without an
+    outcome and with one, each group by its first row.
+    """
 
     trial: Trial
     frame: pd.DataFrame
-    arms: tuple[str, ...]
     chosen: Codes
     cell: Codes
-    cell_chosen: Codes
-    propensity: Floats | None  # (cells, A)
-    lost: NDArray[np.intp]  # (cells, A) rows without an outcome
-    kept: NDArray[np.intp]  # and with one, each group by its first row
+    cells: tuple[tuple[float, ...], ...]
+    lost: NDArray[np.intp]
+    kept: NDArray[np.intp]
     n_not_in_list: int
     n_absent: int
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return self.trial.roles.arms
 
     @cached_property
     def groups(self) -> Codes | None:
@@ -210,30 +213,26 @@ class _Campaign:
 
     @cached_property
     def means(self) -> CellMeans:
-        n_cells, n_arms = len(self.cell_chosen), len(self.arms)
         y, arm = self.trial.benefit, self.trial.arm
-        return CellMeans.of(y, arm, self.cell, self.groups, n_cells, n_arms)
+        return CellMeans.of(y, arm, self.cell, self.groups, len(self.cells), len(self.arms))
 
-    @property
-    def sizes(self) -> Floats:
-        return self.means.counts.sum(axis=1).astype(np.float64)
+    @cached_property
+    def cell_chosen(self) -> Codes:
+        """(cells,) the chosen arm."""
+        return np.array([key[0] for key in self.cells], dtype=np.intp)
 
-    def name(self, cell: int) -> str:
-        own = self.arms[int(self.cell_chosen[cell])]
-        several = len(self.arms) > 2
-        who = f"people chosen for {own!r}" if several else "the chosen"
-        who = "the others" if self.cell_chosen[cell] == 0 else who
-        if self.propensity is None:
-            return who
-        return f"{who} with propensity {1 - self.propensity[cell, 0]:g}"
+    def describe(self, cell: int) -> Cell:
+        chosen, *propensity = self.cells[cell]
+        known = round(sum(propensity), _DIGITS) if propensity else None
+        return Cell(chosen=self.arms[int(chosen)], propensity=known)
 
-    def why_unknown(self, coefficients: Floats) -> str | None:
-        """Why a contrast is not known: nobody of a cell got an arm that it needs."""
-        lacking = np.argwhere((coefficients != 0) & (self.means.counts == 0))
-        if not len(lacking):
+    def lacking(self, coefficients: Floats) -> Lacking | None:
+        """The first mean that a contrast needs and that nobody has."""
+        found = np.argwhere((coefficients != 0) & (self.means.counts == 0))
+        if not len(found):
             return None
-        cell, arm = lacking[0].tolist()
-        return f"nobody of {self.name(cell)} got {self.arms[arm]!r}"
+        cell, arm = found[0].tolist()
+        return Lacking(cell=self.describe(cell), arm=self.arms[arm])
 
 
 def verify(
@@ -297,7 +296,7 @@ def verify(
     ...     table, chosen="top", propensity="chance", treatment="mail", outcome="visit"
     ... )
     >>> gain = found.against("random")
-    >>> gain.certified_lower > 0, gain.gain.lower < 0.7 * 0.08 * top.sum() < gain.gain.upper
+    >>> gain.certified_lower > 0, bool(gain.gain.lower < 0.056 * top.sum() < gain.gain.upper)
     (True, True)
     """
     check_level(level)
@@ -309,135 +308,108 @@ def verify(
     }  # fmt: skip
     campaign = _read(table, people, chosen, propensity, model, named)
     tests = _check(campaign, model)
-    sizes, each = campaign.sizes, np.eye(len(campaign.arms))
-    own = each[campaign.cell_chosen]
-    given = campaign.means.counts.astype(np.float64)
-    given[:, 0] = -given[:, 1:].sum(axis=1)
-    share = sizes @ own / sizes.sum()
-    contrasts = {
-        "as run": given,
-        "nobody": sizes[:, None] * (own - each[0]),
-        "random": sizes[:, None] * (own - share),
+    arms, n_rows, each = campaign.arms, campaign.trial.n_rows, np.eye(len(campaign.arms))
+    counts = campaign.means.counts.astype(np.float64)
+    sizes, own = counts.sum(axis=1), each[campaign.cell_chosen]
+    given = np.hstack([-counts[:, 1:].sum(axis=1, keepdims=True), counts[:, 1:]])
+    policy = sizes @ own
+    contrasts: dict[tuple[Against, str | None], Floats] = {
+        (Against.AS_RUN, None): given,
+        (Against.NOBODY, None): sizes[:, None] * (own - each[0]),
+        (Against.RANDOM, None): sizes[:, None] * (own - policy / sizes.sum()),
     }
-    for k, label in enumerate(campaign.arms[1:], start=1):
-        contrasts[f"everyone: {label}"] = sizes[:, None] * (own - each[k])
-    costs = None if cost is None else (0.0, *arm_costs(cost, campaign.arms[1:]))
-    spent = {} if costs is None else _spending(campaign, costs)
+    # People who would get each arm more often than with the alternative, which costs money.
+    more = [counts.sum(axis=0), policy, np.zeros(len(arms))]
+    for k, label in enumerate(arms[1:], start=1):
+        contrasts[Against.EVERYONE, label] = sizes[:, None] * (own - each[k])
+        more.append(policy - n_rows * each[k])
+    prices = None if cost is None else np.array([0.0, *arm_costs(cost, arms[1:])])
     found = []
-    for name, coefficients in contrasts.items():
-        gain, unknown = _estimated(campaign, coefficients, level)
-        profit = None
-        if gain is not None and value is not None and name in spent:
-            profit = _scaled(gain, value, -spent[name])
-        found.append(Comparison(against=name, gain=gain, unknown=unknown, profit=profit))
+    for (against, arm), coefficients, n_more in zip(
+        contrasts, contrasts.values(), more, strict=True
+    ):
+        lacking, gain, profit = campaign.lacking(coefficients), None, None
+        if lacking is None:
+            gain = campaign.means.contrast(coefficients, level)
+            if prices is not None and value is not None:
+                profit = scaled(gain, value, -float(n_more @ prices))
+        found.append(
+            Comparison(against=against, arm=arm, gain=gain, lacking=lacking, profit=profit)
+        )
     comparisons, size, why = _certified(
-        campaign, found, contrasts, delta, largest_group, random_state
+        campaign, found, [*contrasts.values()], delta, largest_group, random_state
     )
-    ranking = next(one.gain for one in comparisons if one.against == "random")
-    n_chosen = int((campaign.chosen > 0).sum())
+    ranking = comparisons[2].gain
+    is_chosen = campaign.chosen > 0
     return Verification(
         roles=campaign.trial.roles,
-        arms=campaign.arms,
-        n_people=campaign.trial.n_rows,
-        chosen=tuple(np.bincount(campaign.chosen, minlength=len(campaign.arms)).tolist()),
-        given=tuple(np.bincount(campaign.trial.arm, minlength=len(campaign.arms)).tolist()),
-        n_chosen_treated=int(((campaign.chosen > 0) & (campaign.trial.arm > 0)).sum()),
+        state=_state(comparisons[0]),
+        n_people=n_rows,
+        chosen=tuple(np.bincount(campaign.chosen, minlength=len(arms)).tolist()),
+        given=tuple(np.bincount(campaign.trial.arm, minlength=len(arms)).tolist()),
+        n_chosen_treated=int((is_chosen & (campaign.trial.arm > 0)).sum()),
         level=level,
         delta=delta,
         comparisons=comparisons,
         forecast=_forecast(campaign, given, level, model),
-        ranking=None if ranking is None else _scaled(ranking, 1 / n_chosen),
+        ranking=None if ranking is None else scaled(ranking, 1 / int(is_chosen.sum())),
         tests=tests,
         n_not_in_list=campaign.n_not_in_list,
         n_absent=campaign.n_absent,
         n_without_outcome=int(campaign.lost.sum()),
-        has_propensity=campaign.propensity is not None,
+        has_propensity=len(campaign.cells[0]) > 1,
         largest_group=size,
         certificate_missing=why,
     )
 
 
-def _spending(campaign: _Campaign, costs: tuple[float, ...]) -> dict[str, float]:
-    """What the campaign cost more than each alternative."""
-    n = campaign.trial.n_rows
-    price = np.array(costs)
-    policy = float(price[campaign.chosen].sum())
-    found = {
-        "as run": float(price[campaign.trial.arm].sum()), "nobody": policy, "random": 0.0,
-    }  # fmt: skip
-    return found | {
-        f"everyone: {label}": policy - n * price[k]
-        for k, label in enumerate(campaign.arms[1:], start=1)
-    }
-
-
-def _scaled(own: Estimate, factor: float, shift: float = 0.0) -> Estimate:
-    ends = [None if end is None else factor * end + shift for end in (own.lower, own.upper)]
-    se = None if own.se is None else factor * own.se
-    return replace(own, value=factor * own.value + shift, se=se, lower=ends[0], upper=ends[1])
-
-
-def _of_cells(own: CellEstimate) -> Estimate:
-    known = own.declined is None
-    return Estimate(
-        value=own.value,
-        se=own.standard_error if np.isfinite(own.standard_error) else None,
-        lower=own.lower if known else None,
-        upper=own.upper if known else None,
-        missing=own.declined,
-    )
-
-
-def _estimated(
-    campaign: _Campaign, coefficients: Floats, level: float
-) -> tuple[Estimate | None, str | None]:
-    if (why := campaign.why_unknown(coefficients)) is not None:
-        return None, why
-    if not coefficients.any():  # the same for all
-        return Estimate(value=0.0, se=0.0, lower=0.0, upper=0.0), None
-    return _of_cells(campaign.means.contrast(coefficients, level)), None
+def _state(one: Comparison) -> State:
+    """The first that holds: harm, guaranteed, significant, unclear."""
+    gain = one.gain
+    if gain is None:
+        return State.UNKNOWN
+    upper = one.certified_upper if gain.upper is None else gain.upper
+    if upper is not None and upper < 0:
+        return State.HARM
+    if one.certified_lower is not None and one.certified_lower > 0:
+        return State.GUARANTEED
+    return State.SIGNIFICANT if gain.lower is not None and gain.lower > 0 else State.UNCLEAR
 
 
 def _certified(
     campaign: _Campaign,
-    found: Sequence[Comparison],
-    contrasts: Mapping[str, Floats],
+    found: list[Comparison],
+    contrasts: list[Floats],
     delta: float,
     largest_group: int | None,
     random_state: int,
-) -> tuple[tuple[Comparison, ...], int | None, str | None]:
+) -> tuple[tuple[Comparison, ...], int | None, Missing | None]:
     """The comparisons with certified ends, the size of groups they hold for, or why not."""
     trial = campaign.trial
     counted = counted_range(trial.roles.outcome, trial.y)
-    names = [one.against for one in found if one.gain is not None]
-    some = [name for name in names if contrasts[name].any()]
-    if isinstance(counted, Missing):
-        return tuple(found), None, "outcomes are not 0/1 and have no range: pass outcome_range="
-    if not some:
-        return tuple(found), None, "no comparison is known"
+    some = [k for k, one in enumerate(found) if one.gain is not None and contrasts[k].any()]
+    if isinstance(counted, Missing) or not some:
+        return tuple(found), None, counted if isinstance(counted, Missing) else None
     try:
         bounds = strata_bounds(
             np.clip(trial.benefit, *counted), treatment=trial.arm, stratum=campaign.cell,
             groups=campaign.groups, outcome_range=counted, largest_group=largest_group,
-            weights=np.stack([contrasts[name] for name in some]), delta=delta,
+            weights=np.stack([contrasts[k] for k in some]), delta=delta,
             random_state=random_state,
         )  # fmt: skip
-    except GroupsError as error:
-        return tuple(found), None, str(error)
-    ends = dict.fromkeys(names, (0.0, 0.0))
-    both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
-    ends |= dict(zip(some, both, strict=True))
-    certified = [
-        replace(one, certified_lower=_finite(ends[one.against][0]),
-                certified_upper=_finite(ends[one.against][1]))
-        if one.against in ends else one
-        for one in found
-    ]  # fmt: skip
+    except GroupsError:
+        pairs = np.stack([campaign.groups, campaign.cell, trial.arm])  # type: ignore[list-item]
+        mixed = len(np.unique(pairs, axis=1).T) > len(np.unique(pairs[0]))
+        why = Missing(why=Why.MIXED_GROUPS if mixed else Why.GROUPS)
+        return tuple(found), None, why
+    # Contrasts without coefficients are 0 for sure.
+    ends = {k: (0.0, 0.0) for k, one in enumerate(found) if one.gain is not None}
+    ends |= dict(zip(some, zip(bounds.lower, bounds.upper, strict=True), strict=True))
+    certified = list(found)
+    for k, both in ends.items():
+        lower, upper = (float(end) if np.isfinite(end) else None for end in both)
+        certified[k] = replace(found[k], certified_lower=lower, certified_upper=upper)
     return tuple(certified), bounds.largest_group, None
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 # The forecast
@@ -450,57 +422,54 @@ def _forecast(
     if model is not None and model.evidence.failed_check:
         return None
     score, uplift = _known_uplifts(campaign, model)
+    z = float(ndtri((1 + level) / 2))
     harmed = False
     for all_treated in (True, False):
-        cells = (
-            np.ones(len(campaign.cell_chosen), bool) if all_treated else campaign.cell_chosen > 0
-        )
+        cells = np.ones(len(campaign.cells), bool) if all_treated else campaign.cell_chosen > 0
         own = given * cells[:, None]
-        if campaign.why_unknown(own) is not None or not own.any():
+        if campaign.lacking(own) is not None or not own.any():
             continue
         realised = campaign.means.contrast(own, level)
-        harmed = harmed or (realised.declined is None and realised.upper < 0)
+        harmed = harmed or (realised.upper is not None and realised.upper < 0)
         rows = (campaign.trial.arm > 0) & cells[campaign.cell]
-        forecast = _by_trial(campaign, model, score, rows)
-        by_trial = forecast is not None
-        if forecast is None:
-            forecast = _by_uplifts(campaign, model, uplift, rows)
-        if forecast is None:
+        found = _by_trial(campaign, model, score, rows)
+        by_trial = found is not None
+        if found is None:
+            found = _by_uplifts(campaign, model, uplift, rows)
+        if found is None:
             continue
-        reach = float(ndtri((1 + level) / 2)) * forecast.standard_error
-        low, high = forecast.value - reach, forecast.value + reach
-        forecast = forecast._replace(lower=low, upper=high)
-        verdict = ForecastVerdict.HARM if harmed else verdict_on(realised, forecast)
-        off = realised.minus(forecast)
+        total, se = found
+        forecast = Estimate(value=total, se=se, lower=total - z * se, upper=total + z * se)
         return Forecast(
-            forecast=_of_cells(forecast),
-            realised=_of_cells(realised),
-            difference=_of_cells(off),
-            verdict=verdict,
+            forecast=forecast,
+            realised=realised,
+            difference=minus(realised, forecast),
+            verdict=ForecastVerdict.HARM if harmed else verdict_on(realised, forecast),
             all_treated=all_treated,
             by_trial=by_trial,
         )
     return None
 
 
-def verdict_on(realised: CellEstimate, forecast: CellEstimate) -> ForecastVerdict | None:
+def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None:
     """The verdict on a forecast from other rows than the gain; None if it was 0 or less.
 
-    >>> forecast = CellEstimate(443.0, 50.0, 345.0, 541.0)
-    >>> verdict_on(CellEstimate(-251.0, 126.0, -498.0, -4.0), forecast).value
+    >>> forecast = Estimate(value=443.0, se=50.0, lower=345.0, upper=541.0)
+    >>> verdict_on(Estimate(value=-251.0, se=126.0, lower=-498.0, upper=-4.0), forecast).value
     'harm'
-    >>> verdict_on(CellEstimate(300.0, 30.0, 241.0, 359.0), forecast).value
+    >>> verdict_on(Estimate(value=300.0, se=30.0, lower=241.0, upper=359.0), forecast).value
     'below forecast'
-    >>> verdict_on(CellEstimate(400.0, 60.0, 282.0, 518.0), forecast).value
+    >>> verdict_on(Estimate(value=400.0, se=60.0, lower=282.0, upper=518.0), forecast).value
     'confirmed'
     """
-    if realised.declined is None and realised.upper < 0:
+    if realised.upper is not None and realised.upper < 0:
         return ForecastVerdict.HARM
     if forecast.value <= 0:
         return None
-    if realised.declined is not None:
+    if realised.lower is None:
         return ForecastVerdict.TOO_NOISY
-    if realised.minus(forecast).upper < 0:
+    below = minus(realised, forecast).upper
+    if below is not None and below < 0:
         return ForecastVerdict.BELOW
     if realised.lower > forecast.value / 2:
         return ForecastVerdict.CONFIRMED
@@ -514,21 +483,21 @@ def _known_uplifts(
     frame, arms = campaign.frame, campaign.arms[1:]
     names = ["uplift"] if len(arms) == 1 else [f"uplift {label}" for label in arms]
     used = () if model is None else model.roles.features
-    uplift = score = None
-    if set(names) <= set(frame.columns) and not set(names) & set(used):
-        uplift = frame[names].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
-    if len(arms) == 1 and "score" in frame and "score" not in used:
-        score = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
-    if model is not None and set(model.columns) <= set(frame.columns):
+
+    def listed_numbers(columns: list[str]) -> Floats | None:
+        if not {*columns} <= {*frame.columns} - {*used}:
+            return None
+        return frame[columns].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
+
+    uplift, score = listed_numbers(names), listed_numbers(["score"])
+    score = score[:, 0] if score is not None and len(arms) == 1 else None
+    if model is not None and {*model.columns} <= {*frame.columns}:
         scores = model.scores(frame)
-        place = pd.Index(model.arms).get_indexer(pd.Index(arms))
         score = scores[:, 0] if len(arms) == 1 else None
-        if uplift is None:
-            uplift = np.where(place >= 0, model.uplift_of(scores)[:, place], np.nan)
+        if uplift is None and {*arms} <= {*model.arms}:
+            uplift = model.uplift_of(scores)[:, [model.arms.index(label) for label in arms]]
     elif model is not None and uplift is None and score is not None:
-        known = np.isfinite(score)
-        uplift = np.full((len(score), 1), np.nan)
-        uplift[known, 0] = model.scorers[0].calibration(score[known])
+        uplift = model.scorers[0].calibration(score)[:, None]
     return score, uplift
 
 
@@ -542,49 +511,42 @@ def _effect(model: UpliftModel, k: int, share: float) -> tuple[float, float, boo
 
 def _by_trial(
     campaign: _Campaign, model: UpliftModel | None, score: Floats | None, rows: Bools
-) -> CellEstimate | None:
-    """What as many of the trial's people gained, of the top share and of the rest.
+) -> tuple[float, float] | None:
+    """What as many of the trial's people gained, of the top share and of the rest; and its error.
 
     None if the chosen are no top share, or the treated are no random part of either.
     """
     chosen = campaign.chosen > 0
-    if model is None or score is None or len(campaign.arms) > 2:
-        return None
     n_cells = int((campaign.cell_chosen > 0).sum())
-    if n_cells > 1 or len(campaign.cell_chosen) - n_cells > 1:
+    if model is None or score is None or n_cells > 1 or len(campaign.cells) - n_cells > 1:
         return None
     if not np.isfinite(score[chosen]).all():
         return None
     lowest = float(score[chosen].min())
-    known = np.isfinite(score)
     share = 1.0
     if not chosen.all():
-        if (score[known & ~chosen] > lowest).any():
+        if (score[~chosen] > lowest).any():
             return None
         tied = score == lowest
-        part = float((tied & chosen).sum() / tied.sum())
-        share = model.scorers[0].quantiles.share_of(lowest, part)
+        share = model.scorers[0].quantiles.share_of(lowest, float(chosen[tied].mean()))
     if share <= 0:
         return None
     effect, error, is_known = _effect(model, 0, share)
-    if not is_known:
-        return None
     n_top, n_rest = int((rows & chosen).sum()), int((rows & ~chosen).sum())
-    if n_rest == 0:
-        return CellEstimate(n_top * effect, n_top * error, np.nan, np.nan)
-    if share >= 1:
+    if not is_known or (n_rest and share >= 1):
         return None
+    if n_rest == 0:
+        return n_top * effect, n_top * error
     # The rest of the trial are other rows, with no larger variance than the whole.
     whole, whole_error, _ = _effect(model, 0, 1.0)
-    value = n_top * effect + n_rest * (whole - share * effect) / (1 - share)
-    squares = (n_top * error) ** 2 + (n_rest * whole_error / (1 - share)) ** 2
-    return CellEstimate(value, float(np.sqrt(squares)), np.nan, np.nan)
+    total = n_top * effect + n_rest * (whole - share * effect) / (1 - share)
+    return total, float(np.hypot(n_top * error, n_rest * whole_error / (1 - share)))
 
 
 def _by_uplifts(
     campaign: _Campaign, model: UpliftModel | None, uplift: Floats | None, rows: Bools
-) -> CellEstimate | None:
-    """The sum of the uplifts of what people got, with a rough error from the trial's curves."""
+) -> tuple[float, float] | None:
+    """The sum of the uplifts of what people got, and a rough error from the trial's curves."""
     if uplift is None:
         return None
     arm = campaign.trial.arm[rows]
@@ -594,10 +556,10 @@ def _by_uplifts(
     for own, n in zip(*np.unique(arm, return_counts=True), strict=True):
         label = campaign.arms[own]
         if model is None or label not in model.arms:
-            return CellEstimate(total, 0.0, np.nan, np.nan)
+            return total, 0.0
         _, error, _ = _effect(model, model.arms.index(label), n / campaign.trial.n_rows)
         squares += (n * error) ** 2
-    return CellEstimate(total, float(np.sqrt(squares)), np.nan, np.nan)
+    return total, float(np.sqrt(squares))
 
 
 # Reading
@@ -611,61 +573,63 @@ def _read(
     model: UpliftModel | None,
     named: dict[str, Any],
 ) -> _Campaign:
-    frame = frame_of(table_of(table)).copy(deep=False)
-    people = None if people is None else frame_of(people)
+    frame = table_of(table).copy(deep=False)
+    people = None if people is None else table_of(people)
     is_assignment = people is not None and "chosen" in people.columns
     if people is not None and "rule" in people.columns and not is_assignment:
         raise InputError(
             "people", "a list of people whom a model chose",
             "one of a trial, assigned without a model", "Use fit or evaluate for a trial.",
         )  # fmt: skip
-    named = _known_names(named, model, frame, is_assignment)
     if (chosen is None) == (people is None):
         got = "neither" if chosen is None else "both"
         raise InputError("chosen", "given, or people, but not both", got, "Pass one of them.")
+    if model is not None:
+        named = _as_fitted(named, model, frame)
+    elif is_assignment and named["treatment"] is None:
+        named["treatment"] = "arm"
     n_others = n_absent = 0
     if people is not None:
-        frame, n_others, n_absent = _with_list(frame, people, is_assignment, propensity, named)
+        frame, n_others, n_absent = _with_list(frame, people, named, is_assignment)
     elif chosen is not None:
         check_names(frame, [chosen])
         frame[_CHOSEN] = frame[chosen]
-    if frame[_CHOSEN].isna().any():
-        n = int(frame[_CHOSEN].isna().sum())
+    if n_missing := int(frame[_CHOSEN].isna().sum()):
         raise InputError(
-            "chosen", "known for every row", f"nothing in {n:,} rows",
+            "chosen", "known for every row", f"nothing in {n_missing:,} rows",
             "Write the control, or 0, for people who were not chosen.",
         )  # fmt: skip
-    used = {"propensity": None, "features": [_CHOSEN]}
-    trial = read_trial(frame, **(named | used))
-    arms = trial.roles.arms
+    for name in ("treatment", "outcome"):
+        if named[name] is None:
+            raise InputError(name, "the name of a column", "none", f"Pass {name}=..., or a model.")
+    trial = read_trial(frame, **named, features=[_CHOSEN])
+    arms, place = trial.roles.arms, trial.place
     codes = _chosen_codes(frame[_CHOSEN], arms)
     if not (codes > 0).any():
         raise InputError("chosen", "an arm for somebody", "none", "Check the column or the list.")
+    cell, keys = _cells(codes, frame, propensity, is_assignment, arms)
     # Rows of all arms, with and without an outcome, are in cells.
-    labels = frame[trial.roles.treatment].map(arm_text)
-    arm = pd.Index(arms).get_indexer(pd.Index(labels))
-    cell, keys, names = _cells(codes, frame, propensity, is_assignment, arms)
-    missing = frame[trial.roles.outcome.name].isna().to_numpy(dtype=bool)
-    own_groups = None if trial.roles.groups is None else frame[trial.roles.groups].to_numpy()
-    lost, kept = _missing_counts(missing, cell, arm, own_groups, (len(keys), len(arms)))
-    place = trial.place
+    arm = pd.Index(arms).get_indexer(pd.Index(frame[trial.roles.treatment].map(arm_text)))
+    ours = np.flatnonzero(arm >= 0)
+    own = None if trial.roles.groups is None else frame[trial.roles.groups].to_numpy()[ours]
+    first = ours[_drawn(own, cell[ours], arm[ours])]
+    missing = frame[trial.roles.outcome.name].isna().to_numpy(dtype=bool)[first]
+    counts = np.zeros((2, len(keys), len(arms)), dtype=np.intp)
+    np.add.at(counts, (missing.astype(int), cell[first], arm[first]), 1)
     found = _Campaign(
         trial=trial,
         frame=frame.iloc[place],
-        arms=arms,
         chosen=codes[place],
         cell=cell[place],
-        cell_chosen=np.array([int(key[0]) for key in keys], dtype=np.intp),
-        propensity=np.array([(1 - sum(key[1:]), *key[1:]) for key in keys]) if names else None,
-        lost=lost,
-        kept=kept,
+        cells=keys,
+        lost=counts[1],
+        kept=counts[0],
         n_not_in_list=n_others,
         n_absent=n_absent,
     )
-    counts = found.means.counts
-    if all((counts[k] > 0).sum() < 2 for k in range(len(counts))):
+    if ((found.means.counts > 0).sum(axis=1) < 2).all():
         raise InputError(
-            "table", "some of the chosen untreated, or some of the others treated, by chance",
+            "table", "some of the chosen untreated, or some of the others treated, at random",
             "neither",
             "Next time keep a random part of the list untreated and treat a random part of the "
             "others: auucmax assign --model MODEL --share .3 --explore .1.",
@@ -673,48 +637,36 @@ def _read(
     return found
 
 
-def _known_names(
-    named: dict[str, Any], model: UpliftModel | None, frame: pd.DataFrame, is_assignment: bool
-) -> dict[str, Any]:
+def _as_fitted(named: dict[str, Any], model: UpliftModel, frame: pd.DataFrame) -> dict[str, Any]:
     """Columns and labels as given, otherwise those of the model."""
-    if model is None:
-        if named["treatment"] is None and is_assignment:
-            named["treatment"] = "arm"
-        return named
     own = model.roles
-    for name, known in (
-        ("outcome", own.outcome.name), ("lower_is_better", own.outcome.lower_is_better or None),
-    ):  # fmt: skip
-        given = named[name] or None
-        if given is not None and given != known:
+    known = {"outcome": own.outcome.name, "lower_is_better": own.outcome.lower_is_better}
+    for name, value in known.items():
+        if named[name] and named[name] != value:
             raise InputError(
-                name, f"{known!r}, as the model was fitted", repr(given), "Leave it out."
+                name, f"{value!r}, as the model was fitted", repr(named[name]), "Leave it out."
             )
+    known |= {
+        "groups": own.groups,
+        "outcome_range": own.outcome.range,
+        "id": own.id if own.id in frame.columns else None,
+    }
     if named["treatment"] in (None, own.treatment):
-        named["treatment"] = own.treatment
-        named["control"] = own.arms[0] if named["control"] is None else named["control"]
-        if named["treated"] is None:
-            named["treated"] = list(own.arms[1:])
-    if named["id"] is None and own.id in frame.columns:
-        named["id"] = own.id
-    named["groups"] = own.groups if named["groups"] is None else named["groups"]
-    named["outcome_range"] = named["outcome_range"] or own.outcome.range
-    return named | {"outcome": own.outcome.name, "lower_is_better": own.outcome.lower_is_better}
+        known |= {
+            "treatment": own.treatment, "control": own.arms[0], "treated": list(own.arms[1:])
+        }  # fmt: skip
+    return named | {name: value for name, value in known.items() if not named[name]}
 
 
 def _with_list(
-    frame: pd.DataFrame,
-    people: pd.DataFrame,
-    is_assignment: bool,
-    propensity: str | None,
-    named: dict[str, Any],
+    frame: pd.DataFrame, people: pd.DataFrame, named: dict[str, Any], is_assignment: bool
 ) -> tuple[pd.DataFrame, int, int]:
     """The rows with what a list says about them: rows not in it, and people of it not in rows.
 
     People who are not in a list of ``target`` were not chosen; those who are not in one of
     ``assign`` are left out.
     """
-    id = named["id"]
+    id, control = named["id"], named["control"]
     if id is None:
         raise InputError("id", "given with people", "none", "Pass id=, the column of ids in both.")
     check_names(frame, [id])
@@ -734,37 +686,28 @@ def _with_list(
     n_others = int((place < 0).sum()) if is_assignment else 0
     if n_others:
         frame, place = frame[place >= 0].copy(deep=False), place[place >= 0]
-    n_absent = len(people) - len(np.unique(place[place >= 0]))
-    control = named["control"]
+    in_list = place >= 0
+    n_absent = len(people) - len(np.unique(place[in_list]))
+
+    def column(name: str) -> pd.Series:
+        return people[name].iloc[place].set_axis(frame.index)
+
     if is_assignment:
-        frame[_CHOSEN] = people["chosen"].iloc[place].set_axis(frame.index)
+        frame[_CHOSEN] = column("chosen")
+        second = str(people.columns[1])  # `assign` writes the id and the group first
+        if named["groups"] is None and second != "arm":
+            named["groups"] = second
     elif "arm" in people.columns and (people["arm"].nunique() > 1 or control is not None):
         none = "0" if control is None else control
-        listed_arm = people["arm"].iloc[place].set_axis(frame.index).astype(object)
-        frame[_CHOSEN] = listed_arm.where(place >= 0, none)
+        frame[_CHOSEN] = column("arm").astype(object).where(in_list, none)
     else:
-        frame[_CHOSEN] = (place >= 0).astype(int)
-    if is_assignment and named["groups"] is None:
-        named["groups"] = _groups_of(people, named)
-    for name in people.columns:
-        new = named["treatment"] if name == "arm" and is_assignment else name
-        wanted = is_assignment or name in ("score", "uplift") or name.startswith("uplift ")
-        if wanted and new not in frame.columns and name != "chosen":
-            frame[new] = people[name].iloc[place].set_axis(frame.index).where(place >= 0)
-    return frame, n_others, n_absent
-
-
-def _groups_of(people: pd.DataFrame, named: Mapping[str, Any]) -> str | None:
-    """The column by which ``assign`` kept people together: the one that is not its own."""
-    known = {*_OWN_COLUMNS, *(named[n] for n in ("id", "treatment", "outcome"))}
+        frame[_CHOSEN] = in_list.astype(int)
     for name in map(str, people.columns):
-        if name in known or name.startswith(("chance ", "uplift ")):
-            continue
-        own = people[name]
-        together = own.notna().all() and own.duplicated().any()
-        if together and people.groupby(name)["arm"].nunique().max() == 1:
-            return name
-    return None
+        new = named["treatment"] if name == "arm" and is_assignment else name
+        wanted = is_assignment or name == "score" or name.startswith("uplift")
+        if wanted and name != "chosen" and new not in frame.columns:
+            frame[new] = column(name).where(in_list)
+    return frame, n_others, n_absent
 
 
 def _chosen_codes(column: pd.Series, arms: tuple[str, ...]) -> Codes:
@@ -772,9 +715,9 @@ def _chosen_codes(column: pd.Series, arms: tuple[str, ...]) -> Codes:
     codes, values = pd.factorize(column)
     texts = [arm_text(value) for value in values]
     place = {label: k for k, label in enumerate(arms)}
-    if len(arms) == 2 and not set(texts) <= set(arms):
+    if len(arms) == 2 and not {*texts} <= {*arms}:
         lower = {text.lower() for text in texts}
-        pair = next((pair for pair in NO_AND_YES if lower <= set(pair)), None)
+        pair = next((pair for pair in NO_AND_YES if lower <= {*pair}), None)
         if pair is not None:
             place = {text: int(text.lower() == pair[1]) for text in texts}
     if unknown := [text for text in texts if text not in place]:
@@ -791,27 +734,32 @@ def _cells(
     propensity: str | None,
     is_assignment: bool,
     arms: tuple[str, ...],
-) -> tuple[Codes, list[tuple[float, ...]], list[str]]:
-    """The cell of each row, its key (chosen arm, propensities of the arms), and the columns."""
+) -> tuple[Codes, tuple[tuple[float, ...], ...]]:
+    """The cell of each row, and the keys of the cells: chosen arm, propensities of the arms."""
     word = propensity or ("propensity" if len(arms) == 2 else "chance")
     names = [word] if len(arms) == 2 else [f"{word} {label}" for label in arms[1:]]
-    if propensity is None and not (is_assignment and set(names) <= set(frame.columns)):
-        names = [] if not set(names) <= set(frame.columns) or len(arms) == 2 else names
+    if propensity is None and not (
+        {*names} <= {*frame.columns} and (is_assignment or len(arms) > 2)
+    ):
+        names = []
     check_names(frame, names)
     columns = [check_column(frame[name].to_numpy(), f"the propensity {name!r}") for name in names]
-    chances = np.round(columns, _DIGITS)
+    chances = np.round(np.reshape(columns, (len(names), len(codes))), _DIGITS)
     if names and (chances.min() < 0 or chances.sum(axis=0).max() > 1 + 1e-6):
         raise InputError(
             "propensity", "between 0 and 1", f"{chances.min():g} to {chances.max():g}",
-            "Write .9 for 90 per cent.",
+            "Write .9 for 90%.",
         )  # fmt: skip
-    keys, cell = np.unique(np.column_stack([codes, *chances]), axis=0, return_inverse=True)
+    # Certificates are drawn in this order: with one arm the chosen come first.
+    order = -1 if len(arms) == 2 else 1
+    keys, cell = np.unique(np.column_stack([order * codes, *chances]), axis=0, return_inverse=True)
+    keys[:, 0] *= order
     if len(keys) > _MOST_CELLS:
         raise InputError(
             "propensity", f"at most {_MOST_CELLS} different values among the chosen arms",
             f"{len(keys):,}", "Pass those that `auucmax assign` wrote.",
         )  # fmt: skip
-    return cell.ravel().astype(np.intp), [tuple(map(float, key)) for key in keys], names
+    return cell.ravel().astype(np.intp), tuple(map(tuple, keys.tolist()))
 
 
 # The check
@@ -831,51 +779,51 @@ def _drawn(groups: NDArray[Any] | None, cell: Codes, arm: Codes) -> Codes:
     return np.flatnonzero(~pd.Series(codes).duplicated().to_numpy())
 
 
-def _missing_counts(
-    missing: Bools, cell: Codes, arm: Codes, groups: NDArray[Any] | None, shape: tuple[int, int]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(cells, arms) rows without an outcome and with one, one of each draw."""
-    ours = np.flatnonzero(arm >= 0)
-    first = ours[_drawn(None if groups is None else groups[ours], cell[ours], arm[ours])]
-    place = cell * shape[1] + arm
-    counts = [
-        np.bincount(place[first][own], minlength=shape[0] * shape[1]).reshape(shape)
-        for own in (missing[first], ~missing[first])
-    ]
-    return counts[0], counts[1]
-
-
 def _check(campaign: _Campaign, model: UpliftModel | None) -> tuple[CellTest, ...]:
     """Tests in each cell of counts against propensities, of lost outcomes, and of features."""
-    found: list[tuple[str, int, float]] = []
+    found: list[tuple[CellCheck, int, float]] = []
     arm, n_arms = campaign.trial.arm, len(campaign.arms)
     first = _drawn(campaign.groups, campaign.cell, arm)
-    if campaign.propensity is not None:
-        for number, chance in enumerate(campaign.propensity):
-            sure = bool(np.isclose(chance, 1).any())  # nothing was left to chance
-            rows = np.arange(len(arm)) if sure else first
-            own = arm[rows[campaign.cell[rows] == number]]
-            if len(own):
-                counts = np.bincount(own, minlength=n_arms)
-                found.append(("propensity", number, _counts_p(counts, chance)))
+    features = _features(campaign, model)
+    for number, (_, *own) in enumerate(campaign.cells):
+        if own:
+            chance = np.clip([1 - sum(own), *own], 0, 1)
+            # All rows of a cell where nothing is random, otherwise one of each draw.
+            rows = np.arange(len(arm)) if np.isclose(chance, 1).any() else first
+            counts = np.bincount(arm[rows[campaign.cell[rows] == number]], minlength=n_arms)
+            if counts.any():
+                found.append((CellCheck.PROPENSITY, number, _counts_p(counts, chance)))
     for number, (lost, kept) in enumerate(zip(campaign.lost, campaign.kept, strict=True)):
         there = np.flatnonzero(lost + kept)
         if lost.any() and len(there) > 1:
             table = np.column_stack([lost, kept])[there]
             p_values = [equal_shares(np.stack([table[0], own])) for own in table[1:]]
-            found.append(("missing outcomes", number, float(holm(np.array(p_values)).min())))
-    found += _balance(campaign, model)
+            p_value = float(holm(np.array(p_values)).min())
+            found.append((CellCheck.MISSING_OUTCOMES, number, p_value))
+    for number in range(len(campaign.cells) if features is not None else 0):
+        rows = campaign.cell == number
+        own = features[rows]
+        if own.isna().all(axis=1).any() or campaign.means.counts[number].min() < _FEWEST:
+            continue  # a list of `target` knows nothing of people who are not in it
+        trial = Trial(
+            own.reset_index(drop=True), campaign.trial.benefit[rows],
+            np.array(campaign.arms, dtype=object)[arm[rows]], control=campaign.arms[0],
+            groups=None if campaign.groups is None else campaign.groups[rows],
+        )  # fmt: skip
+        p_values = [test.adjusted_p_value for test in check_randomisation(trial).tests]
+        if p_values:
+            found.append((CellCheck.BALANCE, number, float(min(p_values))))
     adjusted = holm(np.array([p for _, _, p in found]))
     tests = tuple(
-        CellTest(what=what, cell=campaign.name(number), p_value=float(p))
+        CellTest(what=what, cell=campaign.describe(number), p_value=float(p))
         for (what, number, _), p in zip(found, adjusted, strict=True)
     )
     worst = min(tests, key=lambda test: test.p_value, default=None)
     if worst is not None and worst.p_value < _STOPS:
         raise FailedCheckError(
-            f"arms should have been given by chance within {worst.cell}, and were not (test of "
-            f"{worst.what}, corrected p < 0.0001). Find out how people were assigned, and what was "
-            f"recorded."
+            f"arms should be random among people with the chosen arm {worst.cell.chosen!r}, but a "
+            f"test of the {worst.what} fails (corrected p < 0.0001). Find out how people were "
+            f"assigned, and what was recorded."
         )
     return tests
 
@@ -887,36 +835,19 @@ def _counts_p(counts: Codes, chance: Floats) -> float:
     n = int(counts.sum())
     p_values = [
         float(binomtest(int(own), n, float(p)).pvalue)
-        for own, p in zip(counts, np.clip(chance, 0, 1), strict=True)
+        for own, p in zip(counts, chance, strict=True)
         if p > 0 or own
     ]
-    # With two arms, one says it all.
+    # The counts of two arms are one number.
     return float(holm(np.array(p_values[-1:] if len(p_values) == 2 else p_values)).min(initial=1.0))
 
 
-def _balance(campaign: _Campaign, model: UpliftModel | None) -> list[tuple[str, int, float]]:
-    """Features, or scores, of the arms of each cell that has many rows of each."""
-    frame = campaign.frame
-    if model is not None and set(model.roles.features) <= set(frame.columns):
-        features = frame[list(model.roles.features)]
-    else:
-        score, uplift = _known_uplifts(campaign, None)
-        known = score[:, None] if score is not None else uplift
-        if known is None:
-            return []
-        features = pd.DataFrame(known, index=frame.index).rename(columns=str)
-    found, names = [], np.array(campaign.arms, dtype=object)
-    for number in range(len(campaign.cell_chosen)):
-        rows = campaign.cell == number
-        own = features[rows]
-        if own.isna().all(axis=1).any() or campaign.means.counts[number].min() < _FEWEST:
-            continue  # a list of `target` knows nothing of people who are not in it
-        groups = None if campaign.groups is None else campaign.groups[rows]
-        trial = Trial(
-            own.reset_index(drop=True), campaign.trial.benefit[rows],
-            names[campaign.trial.arm[rows]], control=campaign.arms[0], groups=groups,
-        )  # fmt: skip
-        p_values = [test.adjusted_p_value for test in check_randomisation(trial).tests]
-        if p_values:
-            found.append(("balance", number, float(min(p_values))))
-    return found
+def _features(campaign: _Campaign, model: UpliftModel | None) -> pd.DataFrame | None:
+    """The features of the model, or else the scores or uplifts of the list."""
+    if model is not None and {*model.roles.features} <= {*campaign.frame.columns}:
+        return campaign.frame[list(model.roles.features)]
+    score, uplift = _known_uplifts(campaign, None)
+    known = score[:, None] if score is not None else uplift
+    if known is None:
+        return None
+    return pd.DataFrame(known, index=campaign.frame.index).rename(columns=str)
