@@ -7,9 +7,6 @@ from auucmax._optional import lazy_names
 _HOME = {
     "as_json": "brief", "html": "brief", "text": "brief",
     "model_card": "card", "write_check": "page", "write_report": "page",
-    "Economy": "summary", "Names": "summary", "VERSION": "summary", "summarise": "summary",
-    "summarise_arms": "arms", "summarise_check": "check", "summarise_model": "summary",
-    "render": "page",
 }  # fmt: skip
 __all__ = [*_HOME]
 __getattr__ = lazy_names(__name__, _HOME)

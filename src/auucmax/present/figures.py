@@ -237,7 +237,9 @@ def differences_figure(differences: Sequence[Any], width: int) -> Markup:
     parts = []
     for style, at in (("zero", 0.0), ("random", -0.1), ("random", 0.1)):
         parts.append(line(style, axes.x(at), axes.top, axes.x(at), axes.base))
-        parts.append(text(axes.x(at), axes.base + 18, f"{at:g}", "middle"))
+    for at in ticks(-most, most, 5):
+        label = f"{at:g}".replace("-", "\u2212")
+        parts.append(text(axes.x(at), axes.base + 18, label, "middle"))
     parts.append(text(axes.x(0.0), axes.height - 8, "standard deviations", "middle", "title"))
     for row, (name, value) in enumerate(differences):
         y = axes.y(n - row - 0.5)

@@ -209,7 +209,11 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
         file=file,
         reports=reports,
         checks=[check_tag(report.to_dict()) for report in reports],
-        missing=[report.missing.to_dict("records") for report in reports],
+        missing=[
+            (arm.arm, row)
+            for arm, report in zip(check.arms, reports, strict=True)
+            for row in report.missing.to_dict("records")
+        ],
         differences=drawn,
         people=describe_arms(binned(trial.X), trial.arm, trial.roles.arms[1:], 1.0),
         slider=None,
@@ -285,7 +289,7 @@ def _page(template: str, roles: Roles, **values: Any) -> str:
             f"base-uri 'none'; form-action 'none'",
             css=Markup(css),
             script=Markup(script),
-            arm_name=lambda label: words.arm_name(roles, label).replace(" = ", "\u00a0=\u00a0"),
+            arm_name=partial(_arm_name, roles),
             effect=partial(words.estimate, scale=words.unit(roles.outcome)[0], sign=True),
             total=lambda own: "not known" if own is None else words.estimate(own),
             unbroken=unbroken,
@@ -304,6 +308,12 @@ def _page(template: str, roles: Roles, **values: Any) -> str:
             **values,
         )
     )
+
+
+def _arm_name(roles: Roles, label: str) -> Markup:
+    """The name of an arm, on one line where it is a code."""
+    name = Markup("{}").format(shown(words.arm_name(roles, label)))
+    return name.replace(" = ", Markup("&nbsp;=&nbsp;"))
 
 
 def _number(value: float) -> str:
