@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from auucmax.model import fit_arms_model
+import auucmax
 
 NAMES = {"treatment": "arm", "outcome": "visit", "control": "none"}
 COSTS = {"mail": 1.0, "phone": 2.0}
@@ -31,8 +31,8 @@ def arms_table(n=3_000, random_state=0, effects=(0.3, 0.3)):
 
 
 def fitted(table, **options):
-    given = NAMES | {"id": "person", "model": "tm", **options}
-    return fit_arms_model(table, **given)
+    """A model of two logistic models; ``options`` of the fit."""
+    return auucmax.fit(auucmax.read_trial(table, **NAMES, id="person"), "tm", **options)
 
 
 @cache

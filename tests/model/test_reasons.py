@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from auucmax import fit, read_trial
 from auucmax.encoding import TableEncoder
-from auucmax.model import fit_trial_model, target
 from auucmax.model.reasons import others_of, parts_of, reasons_of
 
 
@@ -24,7 +24,7 @@ def table(n=400, seed=0):
 
 
 def stand_in(score):
-    """A model whose score of encoded rows is a function."""
+    """A scorer whose score of encoded rows is a function."""
     encoder = TableEncoder().fit(table())
     return SimpleNamespace(encoder=encoder, formula=score)
 
@@ -73,7 +73,7 @@ def test_parts_add_up_whatever_the_score():
     np.testing.assert_allclose(parts.sum(axis=1), away, atol=1e-12)
 
 
-def test_reasons_are_told_in_words():
+def test_reasons_in_words():
     model = stand_in(lambda X: -X[:, 0])  # age alone
     people = table(50).assign(age=[20.0] + [60.0] * 49)
     found = reasons_of(model, people, others_of(model, table()))
@@ -91,16 +91,17 @@ def test_target_lists_them_beside_the_people_they_belong_to():
     treated = rng.integers(0, 2, 1_500)
     chance = 0.2 + 0.5 * treated * (people["shop"] == "b")
     trial = people.assign(mail=treated, visit=(rng.random(1_500) < chance).astype(int))
-    model = fit_trial_model(trial, treatment="mail", outcome="visit", model="tm")
-    found = target(model, people, share=0.3, reasons=True)
+    model = fit(read_trial(trial, treatment="mail", outcome="visit"), "tm")
+    found = model.target(people, share=0.3, reasons=True)
     chosen = found.chosen()
     assert chosen["reasons"].str.contains("shop = b (+)", regex=False).mean() > 0.9
     assert (found.people["reasons"].iloc[len(chosen) :] == "").all()
-    others = others_of(model, people)
+    (scorer,) = model.scorers
+    others = others_of(scorer, people)
     for _, row in chosen.iloc[::60].iterrows():
         own = people.iloc[[int(row["row"]) - 1]]
-        assert reasons_of(model, own, others)[0].split(" (")[0] == row["reasons"].split(" (")[0]
-    plain = target(model, people, share=0.3)
+        assert reasons_of(scorer, own, others)[0].split(" (")[0] == row["reasons"].split(" (")[0]
+    plain = model.target(people, share=0.3)
     assert "reasons" not in plain.people
     pd.testing.assert_frame_equal(plain.people, found.people.drop(columns="reasons"))
 
@@ -112,10 +113,10 @@ def test_reasons_belong_to_their_people_though_some_stand_twice():
     treated = rng.integers(0, 2, 800)
     chance = 0.2 + 0.5 * treated * (people["shop"] == "b")
     trial = people.assign(mail=treated, visit=(rng.random(800) < chance).astype(int))
-    model = fit_trial_model(trial, treatment="mail", outcome="visit", id="person", model="tm")
+    model = fit(read_trial(trial, treatment="mail", outcome="visit", id="person"), "tm")
     twice = pd.concat([people.iloc[:5], people], ignore_index=True)
-    found = target(model, twice, share=0.3, reasons=True, exclude=[7]).chosen()
-    once = target(model, people, share=0.3, reasons=True, exclude=[7]).chosen()
+    found = model.target(twice, share=0.3, reasons=True, exclude=[7]).chosen()
+    once = model.target(people, share=0.3, reasons=True, exclude=[7]).chosen()
     assert found["person"].tolist() == once["person"].tolist()
     shop = people.set_index("person")["shop"][found["person"]]
     named = found["reasons"].str.extract(r"shop = (\w)")[0]

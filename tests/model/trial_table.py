@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from auucmax.model import fit_trial_model
+import auucmax
 
 NAMES = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
 
@@ -40,7 +40,7 @@ def named_model(name, rows=1_500):
     """A model of some rows, by its name: tests share it, and leave it as it is."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows
-        return fit_trial_model(trial_table(rows), **NAMES, id="person", model=name)
+        return auucmax.fit(auucmax.read_trial(trial_table(rows), **NAMES, id="person"), name)
 
 
 def households(n_homes=1_200, random_state=0):

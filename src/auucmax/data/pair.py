@@ -23,8 +23,8 @@ from auucmax.data.trial import Trial
 _TOGETHER = 0.8  # of the variation of independent rows, below which rows were treated together
 
 
-def row_keys(trial: Trial, key: str) -> Hashes:
-    """(n,) keyed hashes of the group, the id, or the place of each row."""
+def row_keys(trial: Trial, key: str = "0" * 16) -> Hashes:
+    """(n,) hashes of the group, the id, or the place of each row, keyed by 16 characters."""
     names = trial.id if trial.groups is None else trial.groups
     if names is None:
         names = trial.place.astype(str).astype(object)

@@ -23,7 +23,6 @@ from auucmax.model.pipeline import quantities_of
 from auucmax.results import ArmRows, Estimate
 
 LEVEL, POWER = 0.95, 0.8
-_KEY = "0" * 16  # groups and ids are numbered by hashes
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +121,7 @@ def check_trial(
     """
     shares = _planned_shares(expected_share, trial.roles.arms[1:])
     arms = []
-    for pair in Pair.each(trial, row_keys(trial, _KEY)):
+    for pair in Pair.each(trial, row_keys(trial)):
         report = pair.check(expected_share=shares.get(pair.name))
         levels = levels_of(pair, np.zeros(len(pair.y)))
         effect = effect_of(levels.band([1.0], level=LEVEL))

@@ -11,7 +11,6 @@ from auucmax.model.guarantee import held_out, without_guarantee
 from auucmax.model.judge import LEVEL, arm_evidence, counted_range
 from auucmax.results import Basis, Evidence, Missing, PolicyEvidence, Why
 
-_KEY = "0" * 16  # groups are numbered by hashes
 
 
 def judge_scores(trial: Trial, score: Any) -> Evidence:
@@ -30,7 +29,7 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     """
     scores = check_column(score, "the scores", trial.n_rows)
     arms = []
-    for pair in Pair.each(trial, row_keys(trial, _KEY)):
+    for pair in Pair.each(trial, row_keys(trial)):
         pair.check_copies(all_columns=True)
         own = scores[pair.index]
         counted = counted_range(trial.roles.outcome, trial.y[pair.index])
