@@ -468,6 +468,8 @@ class CurveSums:
         """Why limits for all shares are missing, and at which shares they are not."""
         why, least, what = support.why_no_area(), support.least_in_top, support.what_in_top
         held = self._has(support, least)
+        if held.all() or why is not None:
+            return why, held
         some = held & ~self.nobody
         along = "share" if self.shares is None else "budget"
         if not some.any():

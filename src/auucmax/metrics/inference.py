@@ -399,9 +399,7 @@ class ClusterUnits:
         """``arm`` (n,): 0 or False for the control, True, or 1 to K, for the arms."""
         # Without clusters every row is its own.
         members = np.arange(len(arm)) if clusters is None else clusters
-        counts = {
-            k: len(touched_by(members[arm == k])) for k in (*range(1, int(arm.max()) + 1), 0)
-        }
+        counts = {k: len(touched_by(members[arm == k])) for k in (*range(1, int(arm.max()) + 1), 0)}
         return cls(arm, members, counts)
 
     @property

@@ -20,11 +20,11 @@ from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import MOST_BEYOND, share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
-from auucmax.metrics import Levels, UpliftBand
-from auucmax.metrics.arm_policy import Policy
-from auucmax.metrics.budget import ArmRows as AllocationRows
-from auucmax.metrics.budget import PolicyTerms, curve_of, difference_of
+from auucmax.metrics import AUUCDifference, Levels, UpliftBand
+from auucmax.metrics.allocation import Allocation
 from auucmax.metrics.curves import largest_draws
+from auucmax.metrics.gains import ArmRows as AllocationRows
+from auucmax.metrics.gains import Gains
 from auucmax.results import (
     ArmEvidence,
     ArmRows,
@@ -119,7 +119,7 @@ def arm_evidence(
         gain=gain,
         qini=float(levels.qini()),
         n_levels=len(levels.scores),
-        curve=_curve_of_band(band),
+        curve=_curve_of_band(band, (1.0,), band.share * band.uplift[-1]),
         ratio=_ratios(band),
         risk=numbers(levels.policy_risk(grid)) if outcome.kind == Kind.BINARY else None,
         deciles=_deciles(band, levels, predicted),
@@ -219,18 +219,19 @@ def _auuc(levels: Levels, how: Mapping[str, Any]) -> tuple[Estimate, Estimate]:
     return auuc, gain
 
 
-def _curve_of_band(band: UpliftBand) -> Curve:
+def _curve_of_band(band: UpliftBand, costs: tuple[float, ...], random: Floats) -> Curve:
+    shares = band.share[:, None] if band.shares is None else band.shares
     return Curve(
-        costs=(1.0,),
+        costs=costs,
         spend=numbers(band.share),
-        shares=tuple((float(share),) for share in band.share),
+        shares=tuple(numbers(row) for row in shares),
         gain=numbers(band.uplift),
         se=numbers(band.standard_error),
         lower=numbers(band.lower),
         upper=numbers(band.upper),
         band_lower=numbers(band.simultaneous_lower),
         band_upper=numbers(band.simultaneous_upper),
-        random=numbers(band.share * band.uplift[-1]),
+        random=numbers(random),
         missing=band.declined,
     )
 
@@ -243,14 +244,7 @@ def _rival(
     auuc, gain = _auuc(other, how)
     return Contrast(
         against=short(name),
-        difference=Estimate(
-            value=found.estimate,
-            se=number(found.standard_error),
-            lower=number(found.interval[0]),
-            upper=number(found.interval[1]),
-            p_value=number(found.p_value),
-            missing=found.declined,
-        ),
+        difference=_difference(found),
         curve=numbers(np.interp(grid, *other.curve(centred=True))),
         auuc=auuc,
         gain=gain,
@@ -354,58 +348,46 @@ def policy_curve(
         model=_outcome_model(trial, uplift, groups, fold),
     )  # fmt: skip
     best = int(rows.effects.argmax())
-    number_of = np.zeros(trial.n_rows) if fold is None else fold
-    policy = Policy.of_folds(uplift, cost, number_of)
-    singles = [Policy.of_one_arm(uplift, cost, k, number_of) for k in range(len(names))]
-    everyone = Policy.of_everybody(trial.n_rows, cost, best)
-    most = max(everyone.most, policy.most, *(one.most for one in singles))
+    chosen = Allocation.of(uplift, cost, fold=fold)
+    arms = np.arange(len(names))
+    only = [np.broadcast_to(arms == k, uplift.shape) for k in arms]
+    singles = [Allocation.of(uplift, cost, allowed, fold=fold) for allowed in only]
+    everyone = Allocation.of_everyone(cost, best)
+    most = max(float(one.most.max()) for one in (everyone, chosen, *singles))
     fewest = int(np.bincount(trial.arm).min())
     n_steps = int(np.clip(fewest // LEAST_ROWS, 1, _STEPS))
     grid = np.linspace(0, most, n_steps + 1) if most > 0 else np.zeros(1)
     how: dict[str, Any] = {"level": LEVEL, "cross_fitted": fold is not None}
-    terms = PolicyTerms(rows, policy, grid)
-    found = curve_of(terms, **how)
-    alone = [PolicyTerms(rows, one, grid) for one in singles]
+    gains = Gains(rows, chosen, grid)
+    alone = [Gains(rows, one, grid) for one in singles]
     best_alone = int(np.argmax([one.gain.mean() for one in alone]))
-    all_terms = PolicyTerms(rows, everyone, grid)
-    contrasts = (
-        _contrast("random", terms, None, how),
-        _contrast(names[best_alone], terms, alone[best_alone], how),
-        _contrast(f"everyone: {names[best]}", terms, all_terms, how),
+    others = (
+        ("random", None),
+        (names[best_alone], alone[best_alone]),
+        (f"everyone: {names[best]}", Gains(rows, everyone, grid)),
     )
-    curve = Curve(
-        costs=tuple(float(price) for price in costs),
-        spend=numbers(grid),
-        shares=tuple(numbers(row) for row in found.shares),
-        gain=numbers(found.gain),
-        se=numbers(found.standard_error),
-        lower=numbers(found.lower),
-        upper=numbers(found.upper),
-        band_lower=numbers(found.simultaneous_lower),
-        band_upper=numbers(found.simultaneous_upper),
-        random=numbers(terms.random_gain),
+    contrasts = tuple(
+        Contrast(
+            against=against,
+            # An arm that these rows chose has no p-value.
+            difference=_difference(gains.difference(other, **how), tested=other is None),
+            curve=numbers(gains.random_gain if other is None else other.gain),
+        )
+        for against, other in others
+    )
+    price = tuple(float(one) for one in costs)
+    curve = _curve_of_band(gains.band(**how), price, gains.random_gain)
+    return curve, _rates(chosen.steps, grid, trial.n_rows), contrasts
+
+
+def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
+    return Estimate(
+        value=found.estimate,
+        se=number(found.standard_error),
+        lower=number(found.interval[0]),
+        upper=number(found.interval[1]),
+        p_value=number(found.p_value) if tested else None,
         missing=found.declined,
-    )
-    return curve, _rates(policy.steps, grid, trial.n_rows), contrasts
-
-
-def _contrast(
-    against: str, terms: PolicyTerms, other: PolicyTerms | None, how: Mapping[str, Any]
-) -> Contrast:
-    """The mean difference over all spends. An arm that these rows chose has no p-value."""
-    found = difference_of(terms, other, **how)
-    lower, upper = found.area_interval
-    return Contrast(
-        against=against,
-        difference=Estimate(
-            value=found.area,
-            se=number(found.area_standard_error),
-            lower=number(lower),
-            upper=number(upper),
-            p_value=number(found.p_value) if other is None else None,
-            missing=found.declined,
-        ),
-        curve=numbers(terms.random_gain if other is None else other.gain),
     )
 
 
