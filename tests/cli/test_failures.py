@@ -30,7 +30,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("name", ["typer", "pandas", "auucmax.model.fitting"])
+@pytest.mark.parametrize("name", ["typer", "pandas", "auucmax.model.pipeline"])
 def test_an_interrupt_is_one_line_from_the_start(files, tmp_path, name):
     code = INTERRUPTING.format(name=name)
     call = [sys.executable, "-c", code, "fit", files.trial, *FIT.split(), "-o", tmp_path / "m"]

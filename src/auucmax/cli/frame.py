@@ -184,7 +184,8 @@ def _show_failed_check(error: BaseException, how: dict[str, bool], options: dict
     lines = [message_of(error, options)]
     if report is not None:
         found = brief(report)
-        lines = [found.verdict, *([found.next_step] if found.next_step else found.caveats[:1])]
+        more = f"Next: {found.next_step}" if found.next_step else None
+        lines = [found.verdict, *(found.caveats[:1] if more is None else [more])]
     tell(f"auucmax: {lines[0]}", *lines[1:], err=True)
     if how["as_json"]:
         print_json({"failed_check": lines[0], "check": None if report is None else as_json(report)})
