@@ -16,9 +16,12 @@ from tests.strategies import forests
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
 from auucmax.estimators.formula import Formula, Part, RankMean
+from auucmax.estimators.formula_rules import formula_of
 from auucmax.estimators.trees import TreeScores
-from auucmax.export import ArmScore
-from auucmax.targeting import Calibration
+from auucmax.model.uplift_model import Scorer
+from auucmax.results import Kind, Outcome, Roles
+from auucmax.targeting.calibration import Calibration
+from auucmax.targeting.quantiles import ScoreQuantiles
 
 KINDS = ("number", "code", "category", "boolean", "date")
 ARROW = {
@@ -42,6 +45,33 @@ CODES = (-1.0, 0.0, 7.0, 1e12)
 HUGE = (0.0, -0.0, 1e300, -1e300, 1e-300, 2.0**53 + 1, 1e15 + 0.3)
 
 
+#: A calibration that does not matter.
+FLAT = Calibration((0.0,), (0.25,), 0.25, 9, 4, 1)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What exports read of a model: roles and scorers."""
+
+    roles: Roles
+    scorers: tuple[Scorer, ...]
+
+
+def model_of(encoder, formula, calibration=FLAT):
+    """One arm, ``treated``, against ``none``."""
+    return Scores(roles_of("none", "treated"), (scorer_of(encoder, formula, calibration),))
+
+
+def roles_of(*arms):
+    outcome = Outcome(name="y", kind=Kind.BINARY)
+    return Roles(treatment="arm", arms=arms, outcome=outcome, features=("x",))
+
+
+def scorer_of(encoder, formula, calibration, slope=0.0, centre=0.0):
+    quantiles = ScoreQuantiles.of(np.arange(100.0))
+    return Scorer(encoder, formula, calibration, quantiles, slope, centre)
+
+
 @dataclass(frozen=True)
 class Case:
     """A table (kind and Python values of each column), and what scores it."""
@@ -51,6 +81,10 @@ class Case:
     encoder: TableEncoder
     formula: Formula
     calibration: Calibration
+
+    @property
+    def model(self):
+        return model_of(self.encoder, self.formula, self.calibration)
 
     @cached_property
     def frame(self):
@@ -133,13 +167,13 @@ def encoded(encoder, frame):
 
 def can_be_a_name(name):
     """Whether no dialect refuses it."""
-    return "${" not in name and (name.isascii() or not {"`", "\\"} & set(name))
+    return "${" not in name
 
 
 def names(min_size=1, max_size=4):
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     drawn = st.sampled_from(HOSTILE_NAMES) | st.text(characters, min_size=1, max_size=6)
-    reserved = {"score", "uplift", "row number"}
+    reserved = {"score", "uplift", "arm", "row number"}
     free = drawn.filter(lambda name: name.casefold() not in reserved and can_be_a_name(name))
     return st.lists(free, min_size=min_size, max_size=max_size, unique_by=str.casefold)
 
@@ -375,7 +409,7 @@ def fitted_ensemble(n=1_500):
     boosted = BoostedEffect(base_rounds=(40,), effect_rounds=(20,))
     model = UpliftEnsemble([ShrunkInteractions(), boosted], random_state=0)
     model.fit(learnt, y, treatment=treated)
-    return frame, encoder, model, model.predict(features)
+    return frame, encoder, formula_of(model), model.predict(features)
 
 
 def bent_example(parts, days):
@@ -402,24 +436,30 @@ def bent_example(parts, days):
     return RankMean(members, (np.array([scores, ranks]), np.array([scores[::3], ranks[::3]])))
 
 
-def two_arms(encoder, model, score):
-    """Two arms by one score, the second of which costs something; and their uplifts (n, 2)."""
+#: What the second of :func:`two_arms` costs.
+COSTS = {"it's": 0.0, "b": 0.05}
+
+
+def two_arms(encoder, formula, score):
+    """A model of two arms by one score, and their uplifts (n, 2)."""
     low, middle, high = np.quantile(score, [0.2, 0.5, 0.8]).tolist()
     lines = [((low, middle, high), (-0.1, 0.1, 0.4)), ((low, high), (0.1, 0.2))]
-    arms, uplifts = [], []
-    for label, (at, uplift), cost in zip(("it's", "b"), lines, (0.0, 0.05), strict=True):
-        calibration = Calibration(at, uplift, 0.1, 100, 50, 20)
-        arms.append(ArmScore(label, encoder, model, calibration, 0.25, -0.5, cost))
-        uplifts.append(np.interp(score, at, uplift) + 0.25 * (score + 0.5))
-    return arms, np.column_stack(uplifts)
+    calibrations = [Calibration(at, uplift, 0.1, 100, 50, 20) for at, uplift in lines]
+    scorers = tuple(scorer_of(encoder, formula, own, 0.25, -0.5) for own in calibrations)
+    return Scores(roles_of("none", *COSTS), scorers), np.column_stack(
+        [own(score) + 0.25 * (score + 0.5) for own in calibrations]
+    )
 
 
-def check_arms(found, uplift):
-    """Rows of (number, uplift, uplift, arm)."""
+def check_arms(found, score, uplift):
+    """Rows of (number, score, uplift, score, uplift, arm)."""
     columns = list(zip(*found, strict=True))
     assert list(columns[0]) == list(range(len(uplift)))
-    np.testing.assert_allclose(np.array(columns[1:3], float).T, uplift, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        np.array(columns[1:5:2], float).T, score[:, None] + [0, 0], atol=1e-9
+    )
+    np.testing.assert_allclose(np.array(columns[2:5:2], float).T, uplift, rtol=0, atol=1e-9)
     net = uplift - [0.0, 0.05]
     chosen = np.where(net.max(axis=1) > 0, net.argmax(axis=1) + 1, 0)
-    assert list(columns[3]) == np.array(["none", "it's", "b"])[chosen].tolist()
-    assert len(set(columns[3])) > 1
+    assert list(columns[5]) == np.array(["none", "it's", "b"])[chosen].tolist()
+    assert len(set(columns[5])) > 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 from tests.export.cases import HOSTILE_LEVELS, HOSTILE_NAMES, can_be_a_name
 
+from auucmax._errors import InputError
 from auucmax.export.dialects import DIALECTS, dialect_named
 
 TEXTS = st.sampled_from(HOSTILE_LEVELS + HOSTILE_NAMES) | st.text(
@@ -23,9 +24,6 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @given(text=TEXTS)
 def test_a_text_is_read_back(dialect, text):
     (statement,) = sqlglot.parse(f"SELECT {DIALECTS[dialect].text(text)} AS a", read=dialect)
-    for node in statement.find_all(exp.Introducer):  # bytes of MySQL
-        assert node.expression.find(exp.HexString)
-        node.replace(exp.Literal.string(bytes.fromhex(node.expression.name).decode()))
     (translated,) = sqlglot.transpile(statement.sql("duckdb"), read="duckdb", write="duckdb")
     assert duckdb.sql(translated).fetchall() == [(text,)]
 
@@ -66,27 +64,11 @@ def test_spark_finds_nothing_to_replace_in_texts(dialect, text):
     assert "${" not in DIALECTS[dialect].text(text)
 
 
-@settings(max_examples=60, deadline=None)
-@given(text=TEXTS | st.text(st.sampled_from("中é\\'x"), max_size=8))
-def test_texts_of_mysql_are_the_same_bytes_in_every_character_set(text):
-    literal = DIALECTS["mysql"].text(text)
-    assert literal.isascii()
-    assert "\\" not in literal
-
-
-@pytest.mark.parametrize(
-    ("dialect", "name", "why"),
-    [
-        ("spark", "a${b}", r"without \$\{, which it replaces before it reads the query, got 'a\$"),
-        ("databricks", "${", r"of databricks should be without \$\{"),
-        ("mysql", "中`", "not ASCII should have neither ` nor .* got '中`'"),
-        ("mysql", "é\\", "sessions in GBK or Big5 take for a part of another character"),
-    ],
-)
-def test_names_that_quotes_do_not_keep_are_refused(dialect, name, why):
-    with pytest.raises(ValueError, match=why) as told:
+@pytest.mark.parametrize("dialect", ["spark", "databricks"])
+@pytest.mark.parametrize("name", ["a${b}", "${"])
+def test_names_that_quotes_do_not_keep_are_refused(dialect, name):
+    with pytest.raises(InputError):
         DIALECTS[dialect].identifier(name)
-    assert str(told.value).endswith("Rename it and fit again.")
     assert DIALECTS["duckdb"].identifier(name) == f'"{name}"'
 
 

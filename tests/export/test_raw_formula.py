@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,21 +11,24 @@ import pytest
 from hypothesis import given, settings
 from tests.export.cases import (
     BOOLEANS,
+    COSTS,
     NUMBERED,
     PLANS,
     cases,
     days,
     example,
     fitted_ensemble,
+    model_of,
     numbered,
     plans,
     truth,
+    two_arms,
     zero,
 )
 
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.kinds import counted_as, level_text
-from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_json
 from auucmax.export.raw_formula import raw_formula
 
@@ -51,7 +53,6 @@ def added(effect, value):
 def test_effects_add_up(case):
     formula = raw_formula(case.encoder, case.formula)
     (member,) = formula.members
-    assert formula.is_plain == (not formula.features)
     for part, raw in zip(case.formula.parts, member.parts, strict=True):
         weighted = list(zip(raw.features, formula.features, strict=True))
         z = [raw.intercept + sum(added(e, row[e.column]) for e in raw.effects)
@@ -84,17 +85,24 @@ def test_a_column_that_changes_nothing_is_known():
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "export.md").read_text()
 BLOCKS = [part.split("```")[0] for part in PAGE.split("```python\n")[1:]]
+(PROGRAM,) = (block for block in BLOCKS if "def score(model, row)" in block)
 
 
 def scorer_of_the_page():
     names = {}
-    exec(compile(BLOCKS[1], "export.md", "exec"), names)
+    exec(compile(PROGRAM, "export.md", "exec"), names)
     return names
+
+
+def entry(*model):
+    """The score of the only arm in the JSON."""
+    (arm,) = json.loads(to_json(model_of(*model)))["arms"]
+    return arm["score"]
 
 
 def check(case):
     names = scorer_of_the_page()
-    model = json.loads(to_json(case.encoder, case.formula, calibration=case.calibration))
+    model = entry(case.encoder, case.formula, case.calibration)
     expected = case.score
     scores = np.array([names["score"](model, row) for row in case.rows()])
     assert (np.abs(scores - expected) <= case.tolerance).all()
@@ -137,7 +145,7 @@ def test_features_are_those_of_the_encoder(case):
 
 
 def test_it_is_short_and_needs_nothing():
-    lines = [line for line in BLOCKS[1].splitlines() if line.strip()]
+    lines = [line for line in PROGRAM.splitlines() if line.strip()]
     assert len(lines) <= 50
     imported = [line for line in lines if "import" in line]
     assert imported == ["import re", "from math import pi, sin, tanh"]
@@ -145,14 +153,14 @@ def test_it_is_short_and_needs_nothing():
 
 @pytest.mark.parametrize("kind", list(NUMBERED))
 def test_numbers_stand_for_texts(kind):
-    names, model = scorer_of_the_page(), json.loads(to_json(*numbered()))
+    names, model = scorer_of_the_page(), entry(*numbered())
     values, scores = NUMBERED[kind]
     assert [names["score"](model, {"c": value}) for value in values] == scores
 
 
 @pytest.mark.parametrize("kind", list(PLANS))
 def test_codes_are_numbers_of_any_type(kind):
-    names, model = scorer_of_the_page(), json.loads(to_json(*plans()))
+    names, model = scorer_of_the_page(), entry(*plans())
     assert model["columns"] == [{"name": "p", "kind": "code"}]
     values, scores = PLANS[kind]
     assert [names["score"](model, {"p": value}) for value in values] == scores
@@ -162,20 +170,20 @@ def test_booleans_stand_for_texts():
     frame = pd.DataFrame({"c": ["true", "false", "x", "true"]})
     encoder = TableEncoder(min_level_rows=1).fit(frame)
     formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
-    names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
+    names, model = scorer_of_the_page(), entry(encoder, formula)
     assert [names["score"](model, {"c": value}) for value in (False, True, "x")] == [1, 2, 4]
 
 
 @pytest.mark.parametrize("words", [("true", "false"), ("TRUE", "FALSE")])
 def test_spellings_of_booleans_are_one_level(words):
     encoder, formula, scores = truth(words)
-    names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
+    names, model = scorer_of_the_page(), entry(encoder, formula)
     for kind in ("boolean", "text", "text of pandas", "text of R"):
         assert [names["score"](model, {"b": value}) for value in BOOLEANS[kind]] == scores
 
 
 def test_minus_zero_is_zero():
-    names, model = scorer_of_the_page(), json.loads(to_json(*zero()))
+    names, model = scorer_of_the_page(), entry(*zero())
     values = [0, 0.0, -0.0, "-0", "-0.00", Decimal("-0.0")]
     assert {names["score"](model, {"c": value}) for value in values} == {1.0}
 
@@ -187,8 +195,8 @@ def test_a_table_with_everything(bent):
 
 @pytest.mark.gate
 def test_a_fitted_ensemble():
-    frame, encoder, model, expected = fitted_ensemble()
-    names, plain = scorer_of_the_page(), json.loads(to_json(encoder, model))
+    frame, encoder, formula, expected = fitted_ensemble()
+    names, plain = scorer_of_the_page(), entry(encoder, formula)
     kinds = {effect["kind"] for effect in plain["features"]}
     assert {"number", "boolean", "date", "category", "wave"} <= kinds
     some = frame.iloc[::5].astype(object).where(frame.iloc[::5].notna(), None)
@@ -197,14 +205,24 @@ def test_a_fitted_ensemble():
     np.testing.assert_allclose(scores, expected[::5], rtol=0, atol=1e-9)
 
 
-def test_the_first_example_of_the_page_runs(capsys):
-    exec(compile(BLOCKS[0], "export.md", "exec"), {})
-    assert 'AS "score"\nFROM "customers"' in capsys.readouterr().out
+def test_arms_have_their_costs_and_slopes():
+    case = example()
+    model, uplift = two_arms(case.encoder, case.formula, case.score)
+    plain = json.loads(to_json(model, cost=COSTS, value=2.0))
+    assert (plain["control"], plain["value"]) == ("none", 2.0)
+    assert {arm["label"]: arm["cost"] for arm in plain["arms"]} == COSTS
+    names = scorer_of_the_page()
+    for arm, own in zip(plain["arms"], uplift.T, strict=True):
+        found = [
+            names["uplift"](arm["score"], score) + arm["slope"] * (score - arm["centre"])
+            for score in case.score
+        ]
+        np.testing.assert_allclose(found, own, rtol=0, atol=1e-12)
 
 
 def test_coefficients_are_in_the_units_of_the_table():
     case = example()
-    (member,) = json.loads(to_json(case.encoder, case.formula))["members"]
+    (member,) = entry(case.encoder, case.formula)["members"]
     (first, *_) = member["parts"]
     age = first["effects"][0]
     coef = case.formula.parts[0].coef
@@ -215,42 +233,9 @@ def test_coefficients_are_in_the_units_of_the_table():
     assert set(first["effects"][1]["levels"]) == {"Os'lo"}
 
 
-def test_what_is_no_formula_is_named():
-    with pytest.raises(FormulaError, match=r"AUUCMax.*got str"):
-        to_json(example().encoder, "a model")
-
-
-def test_another_encoder_is_refused():
-    formula = Formula((Part(1.0, "identity", 0.0, np.ones(3)),))
-    with pytest.raises(ValueError, match=r"each of the encoder's \d+ features, got 3"):
-        to_json(example().encoder, formula)
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_coefficients_are_finite(bad):
     case = example()
     coef = np.full(len(case.encoder.terms_), bad)
-    with pytest.raises(ValueError, match="finite"):
-        to_json(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),)))
-
-
-def test_what_does_not_fit_the_features_is_refused():
-    case = example(bent=True)
-    first, second = case.formula.members
-    far = replace(first, hinges=((99, 1.0), first.hinges[1]))
-    with pytest.raises(ValueError, match="hinges should be finite numbers"):
-        to_json(case.encoder, far)
-    (trees,) = second.trees
-    wrong = replace(second, trees=(replace(trees, feature=trees.feature + 99),))
-    with pytest.raises(ValueError, match="nodes that lead to leaves"):
-        to_json(case.encoder, wrong)
-    for knots in (case.formula.knots[0][:, ::-1], np.zeros((2, 0)), np.full((2, 1), np.nan)):
-        with pytest.raises(ValueError, match="knots of ranks should be increasing"):
-            to_json(case.encoder, replace(case.formula, knots=(knots, case.formula.knots[1])))
-
-
-def test_links_are_known():
-    case = example()
-    part = Part(1.0, "probit", 0.0, np.ones(len(case.encoder.terms_)))
-    with pytest.raises(ValueError, match="identity, sigmoid, got 'probit'"):
-        to_json(case.encoder, Formula((part,)))
+    with pytest.raises(ValueError, match="JSON compliant"):
+        entry(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),)))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from tests.export.cases import (
     BOOLEANS,
+    COSTS,
     NUMBERED,
     PLANS,
     cases,
@@ -19,6 +20,7 @@ from tests.export.cases import (
     example,
     fit_encoder,
     fitted_ensemble,
+    model_of,
     numbered,
     plans,
     truth,
@@ -27,8 +29,8 @@ from tests.export.cases import (
 )
 
 from auucmax.estimators.formula import Formula, Part
-from auucmax.export import arms_to_sql, to_sql
-from auucmax.targeting import Calibration
+from auucmax.export import to_sql
+from auucmax.targeting.calibration import Calibration
 
 pytestmark = pytest.mark.gate
 KINDS = {
@@ -96,14 +98,13 @@ def bigquery():
 def check(bigquery, case):
     bigquery.fill(case.kinds, case.values)
     query = to_sql(
-        case.encoder,
-        case.formula,
+        case.model,
         table="t",
         dialect="bigquery",
         keep=["row number"],
-        calibration=case.calibration,
     )
-    number, score, uplift = np.array(bigquery.rows(query), dtype=np.float64).T
+    number, score, uplift, _ = zip(*bigquery.rows(query), strict=True)
+    number, score, uplift = map(np.array, (number, score, uplift))
     assert (number == np.arange(len(case.frame))).all()
     assert (np.abs(score - case.score) <= case.tolerance).all()
     np.testing.assert_allclose(uplift, case.calibration(score), rtol=0, atol=1e-9)
@@ -132,13 +133,13 @@ def test_a_table_with_everything(bigquery, bent):
 def test_all_columns_pass(bigquery, bent):
     case = example(bent)
     bigquery.fill(case.kinds, case.values)
-    query = to_sql(case.encoder, case.formula, table="t", dialect="bigquery", keep="all")
-    score = [row[-1] for row in bigquery.rows(f"SELECT `row number`, score FROM ({query})")]
+    query = to_sql(case.model, table="t", dialect="bigquery", keep="all")
+    score = [row[-1] for row in bigquery.rows(f"SELECT `row number`, score FROM (\n{query})")]
     assert (np.abs(score - case.score) <= case.tolerance).all()
 
 
 def test_a_fitted_ensemble_and_its_arms(bigquery):
-    frame, encoder, model, expected = fitted_ensemble()
+    frame, encoder, formula, expected = fitted_ensemble()
     frame, expected = frame[:200], expected[:200]
     kinds = {
         "age": "number", "town": "category", "vip": "boolean", "joined": "date",
@@ -146,18 +147,20 @@ def test_a_fitted_ensemble_and_its_arms(bigquery):
     }  # fmt: skip
     values = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in kinds}
     bigquery.fill(kinds, {name: column.tolist() for name, column in values.items()})
-    query = to_sql(encoder, model, table="t", dialect="bigquery", keep=["row number"])
-    found = np.array(bigquery.rows(query), dtype=np.float64)[:, 1]
+    query = to_sql(model_of(encoder, formula), table="t", dialect="bigquery", keep=["row number"])
+    found = [score for _, score, *_ in bigquery.rows(query)]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
-    arms, uplift = two_arms(encoder, model, expected)
-    query = arms_to_sql(arms, control="none", table="t", dialect="bigquery", keep=["row number"])
-    check_arms(bigquery.rows(query), uplift)
+    model, uplift = two_arms(encoder, formula, expected)
+    query = to_sql(
+        model, table="t", dialect="bigquery", keep=["row number"], cost=COSTS, value=1.0
+    )  # fmt: skip
+    check_arms(bigquery.rows(query), expected, uplift)
 
 
 def scores_of(bigquery, model, column, kind, values):
     bigquery.fill({column: kind}, {column: values})
-    query = to_sql(*model, table="t", dialect="bigquery", keep=["row number"])
-    return [score for _, score in bigquery.rows(query)]
+    query = to_sql(model_of(*model), table="t", dialect="bigquery", keep=["row number"])
+    return [score for _, score, *_ in bigquery.rows(query)]
 
 
 OWN = {"int": "integer", "float": "number", "text": "category"}
@@ -192,13 +195,14 @@ def test_a_column_that_is_called_as_a_table_is_a_column(bigquery, name):
         score = formula(encoder.transform(pd.DataFrame(values)))
         bigquery.fill(kinds, values)
         calibration = Calibration((0.0, 9.0), (0.0, 9.0), 0.1, 9, 4, 1)
-        options = {"table": "t", "dialect": "bigquery", "calibration": calibration}
-        query = to_sql(encoder, formula, keep=["row number", name], **options)
-        found = zip(range(3), values[name], score, score, strict=True)
+        options = {"table": "t", "dialect": "bigquery"}
+        model = model_of(encoder, formula, calibration)
+        query = to_sql(model, keep=["row number", name], **options)
+        found = zip(range(3), values[name], score, score, ["treated"] * 3, strict=True)
         assert bigquery.rows(query) == list(found)
-        arms, uplift = two_arms(encoder, formula, score)
-        options = {"control": "none", "table": "t", "dialect": "bigquery"}
-        check_arms(bigquery.rows(arms_to_sql(arms, keep=["row number"], **options)), uplift)
+        model, uplift = two_arms(encoder, formula, score)
+        query = to_sql(model, keep=["row number"], cost=COSTS, value=1.0, **options)
+        check_arms(bigquery.rows(query), score, uplift)
 
 
 def test_other_texts_for_a_boolean_stop_the_query(bigquery):

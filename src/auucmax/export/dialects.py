@@ -66,7 +66,7 @@ class Dialect:
         """
         if not name or "\0" in name:
             raise InputError(
-                "a name of a table or column", "characters, none of them NUL", repr(name),
+                "a name of a table or column", "a text with characters other than NUL", repr(name),
                 "Rename it before you export.",
             )  # fmt: skip
         if self.substitutes and "${" in name:

@@ -56,7 +56,8 @@ def to_onnx(model: Any, *, cost: Any = None, value: float | None = None) -> byte
     >>> trial = make_trial(2_000, random_state=0)
     >>> model = fit(trial, "tm")
     >>> session = onnxruntime.InferenceSession(to_onnx(model))
-    >>> score, = session.run(["score"], {name: trial.X[name].to_numpy() for name in trial.X})
+    >>> columns = {name: trial.X[name].to_numpy(np.float64) for name in trial.X}
+    >>> score, = session.run(["score"], columns)
     >>> bool(np.allclose(score, model.predict(trial.X)))
     True
     """
