@@ -54,7 +54,7 @@ def comparison() -> Any:
 
 
 def power() -> Any:
-    return plan_trial(base_rate=0.1, effect=0.03, gain=0.006, share=0.3).draw()
+    return plan_trial(base_rate=0.1, effect=0.03, gain=0.006).draw()
 
 
 def certificate(n_trials: int = 100) -> Any:
