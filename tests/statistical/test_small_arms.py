@@ -5,7 +5,7 @@ import pytest
 from experiments import intervals
 from experiments.harness import Task
 
-from auucmax.metrics import budget_curve
+from auucmax.metrics.gains import budget_curve
 
 pytestmark = pytest.mark.gate
 N_TRIALS = 600
