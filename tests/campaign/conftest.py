@@ -1,13 +1,14 @@
 import pytest
-from tests.campaign.campaigns import make_model, run_campaign
+from tests.campaign.people import make_model
 
 
 @pytest.fixture(scope="session")
 def model():
-    return make_model()
+    """A model of one arm."""
+    return make_model(1)
 
 
 @pytest.fixture(scope="session")
-def campaign(model):
-    """The rows, the list and the truth."""
-    return run_campaign(model)
+def arms_model():
+    """A model of two arms."""
+    return make_model(2)

@@ -7,7 +7,7 @@ NAMED = {
     "treatment": "mail",
     "outcome": "visit",
     "date": "sent",
-    "score_column": "score",
+    "score": "score",
     "id": "person",
     "window": "5d",
 }

@@ -461,7 +461,7 @@ def plan_trial(
     plan = TrialPlan(
         assumed=tuple(assumed), lines=(), power=power, level=level, delta=delta, n_arms=n_arms,
         treated_share=share, best_share=best, n_rows=n_rows, arms=arms,
-        gain_intervals=tuple(intervals),
+        gain_intervals=tuple(intervals), outcome=None if model is None else model.roles.outcome,
     )  # fmt: skip
     return replace(plan, lines=tuple(_lines(plan.statements(), power, n_rows)))
 
