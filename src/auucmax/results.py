@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, Self, dataclass_transform
 
 Numbers = tuple[float, ...]
@@ -196,6 +197,16 @@ class Curve(Result):
     band_upper: MaybeNumbers
     random: Numbers
     missing: str | None = None
+
+    def __post_init__(self) -> None:
+        columns = (
+            self.shares, self.gain, self.se, self.lower, self.upper, self.band_lower,
+            self.band_upper, self.random,
+        )  # fmt: skip
+        is_whole = all(len(column) == len(self.spend) for column in columns)
+        rises = all(low < high for low, high in pairwise(self.spend))
+        if not is_whole or not rises or any(len(row) != len(self.costs) for row in self.shares):
+            raise ValueError("a curve should have columns of one length and a rising spend.")
 
 
 class Contrast(Result):
@@ -389,6 +400,11 @@ class ArmEvidence(Result):
     people: tuple[People, ...]
     check: dict[str, Any] | None
     propensity: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        columns = (self.ratio, self.risk, *(one.curve for one in self.rivals))
+        if any(own is not None and len(own) != len(self.curve.spend) for own in columns):
+            raise ValueError("numbers at shares should be as many as the curve has.")
 
 
 class PolicyEvidence(Result):

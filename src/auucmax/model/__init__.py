@@ -8,7 +8,7 @@ from typing import Any
 from auucmax._archive import ModelFileError
 from auucmax.model.check import TrialCheck, check_trial
 from auucmax.model.chosen import Limits, Targeting, target
-from auucmax.model.file_new import load
+from auucmax.model.file import load
 from auucmax.model.folds import Recipe
 from auucmax.model.pipeline import fit
 from auucmax.model.registry import MODELS
@@ -40,7 +40,7 @@ _OLD = {
         "arms": ("ArmsModel",),
         "columns": ("ColumnNames", "name_columns"),
         "evidence": ("Evidence",),
-        "file": ("load_model", "save_model"),
+        "file_old": ("load_model", "save_model"),
         "fitting": ("fit_trial_model", "with_rivals"),
         "judging": ("Judged", "evidence_of"),
         "model": ("TrialModel",),

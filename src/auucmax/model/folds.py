@@ -53,7 +53,8 @@ class Recipe(Result):
 
     def __post_init__(self) -> None:
         key_ok = len(self.key) == 16 and self.key.isascii()
-        if not (key_ok and 0 <= self.hold_out < 1 and 1 <= self.n_folds <= 100):
+        numbers_ok = 0 <= self.hold_out < 1 and 1 <= self.n_folds <= 100 and self.seed >= 0
+        if not (key_ok and numbers_ok):
             raise ValueError("a recipe should have a key of 16 characters and at most 100 folds.")
 
     @property

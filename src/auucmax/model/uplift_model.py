@@ -198,7 +198,7 @@ class UpliftModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all."""
-        from auucmax.model.file_new import save
+        from auucmax.model.file import save
 
         save(self, path)
 
