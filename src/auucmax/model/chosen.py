@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, listed
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
@@ -106,8 +107,8 @@ class Limits:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Targeting:
+@dataclass(frozen=True, eq=False, repr=False)
+class Targeting(Shown):
     """People of a table, those to treat first, and the decision about them.
 
     Attributes
