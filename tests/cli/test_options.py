@@ -7,6 +7,9 @@ import sys
 
 import pytest
 from tests.cli.commands import COMMANDS, run
+from typer.testing import CliRunner
+
+from auucmax.cli import app
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -18,6 +21,15 @@ def test_help_describes_every_option(name):
         assert option.help, option.name
         assert all(spelling in shown for spelling in option.opts if spelling.startswith("-"))
         assert " ".join(option.help.split())[:30] in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_80_columns_and_flags_take_nothing(name):
+    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not re.search(r"<\w+>", result.stdout)
+    assert not [line for line in lines if line.strip("│ ") in ("[default:", "[required")]
 
 
 def test_every_model_is_in_the_help():

@@ -40,9 +40,15 @@ class _Params:
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for own in found:
-            if own.metavar is None:
+            if own.param_type_name == "argument":
+                own.display_type_rich = _no_type
+            elif own.metavar is None:
                 own.metavar = _KINDS.get(own.type_descriptor.annotation)
         return found
+
+
+def _no_type(ctx: Any) -> None:
+    """Arguments are described by their help alone."""
 
 
 class Command(_Params, TyperCommand):
@@ -99,7 +105,9 @@ def command(**groups: Group) -> Callable[[Callable[..., Answer | None]], Callabl
             _run(function, given, how, _options(context))
 
         every = [_CONTEXT, *every]
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__name__ = function.__name__
+        paragraphs = (function.__doc__ or "").split("\n\n")  # each one line, for it is folded
+        run.__doc__ = "\n\n".join(" ".join(text.split()) for text in paragraphs)
         run.__signature__ = Signature(every)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in every}
         return run
