@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from auucmax._archive import ModelFileError
 from auucmax.model.check import TrialCheck, check_trial
 from auucmax.model.chosen import Limits, Targeting, target
@@ -30,27 +27,3 @@ __all__ = [
     "load",
     "target",
 ]
-
-_OLD = {
-    name: home
-    for home, names in {
-        "arm_choosing": ("ArmLimits", "ArmTargeting", "target_arms"),
-        "arm_evidence": ("ArmsEvidence",),
-        "arm_fitting": ("fit_arms_model",),
-        "arms": ("ArmsModel",),
-        "columns": ("ColumnNames", "name_columns"),
-        "evidence": ("Evidence",),
-        "file_old": ("load_model", "save_model"),
-        "fitting": ("fit_trial_model", "with_rivals"),
-        "judging": ("Judged", "evidence_of"),
-        "model": ("TrialModel",),
-        "rows": ("TrialRows", "trial_rows"),
-    }.items()
-    for name in names
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OLD:
-        raise AttributeError(f"module 'auucmax.model' has no attribute {name!r}")
-    return getattr(import_module(f"auucmax.model.{_OLD[name]}"), name)

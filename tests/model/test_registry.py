@@ -2,8 +2,8 @@
 
 import pytest
 
-from auucmax.data.outcomes import BINARY, MONEY
-from auucmax.model.by_name import COMPARABLE, MODELS, RIVALS, able_models
+from auucmax.model.registry import COMPARABLE, MODELS, RIVALS, able_models
+from auucmax.results import Kind
 
 
 @pytest.mark.parametrize("name", [*COMPARABLE])
@@ -18,6 +18,6 @@ def test_names_that_are_singled_out_are_models():
     assert named <= set(MODELS)
 
 
-def test_all_learn_from_responses_and_some_from_money():
-    assert able_models(BINARY) == set(COMPARABLE)
-    assert {"auto", "shrunk", "boosted", "auucmax"} <= able_models(MONEY) < set(COMPARABLE)
+def test_all_models_can_be_trained_on_0_1_outcomes_and_some_on_money():
+    assert set(able_models(Kind.BINARY)) == set(COMPARABLE)
+    assert {"auto", "shrunk", "boosted", "auucmax"} <= set(able_models(Kind.MONEY)) < set(COMPARABLE)
