@@ -19,6 +19,10 @@ STOP = 1e-4
 REMARK = 0.05
 
 
+class CheckWarning(UserWarning):
+    """A check of the randomisation warns, or asks something: results say so, too."""
+
+
 class FailedCheckError(ValueError):
     """The rows do not look like those of a randomised trial, or a feature gives the outcome away.
 

@@ -22,6 +22,7 @@ from auucmax.data.databases import Signs
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import Checksum, Hashes
 from auucmax.data.pair import Pair, row_keys
+from auucmax.data.randomisation_report import CheckWarning
 from auucmax.data.trial import Trial
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import MOST_CODES
@@ -159,7 +160,7 @@ def fit(
     if hold_out and len(roles.arms) > 2:
         raise InputError(
             "hold_out", "0 with several arms: their policy is judged by cross-fitting",
-            f"{hold_out:g}", "Leave it out, or pass treated=... to read one arm.",
+            f"{hold_out:g}", "Leave it out, or name one treated arm.",
         )  # fmt: skip
     if budget is not None and check_money(budget, "budget") > max(costs) > 0:
         raise InputError(
@@ -234,7 +235,7 @@ def _checked(pair: Pair, despite_check: bool) -> RandomisationReport:
         hint = "To fit all the same, without a certificate, pass despite_check=True."
         raise FailedCheckError(hint, report)
     if report.doubts or (report.failures and not report.stops):
-        warnings.warn(report.message, stacklevel=3)
+        warnings.warn(report.message, CheckWarning, stacklevel=3)
     return report
 
 
@@ -318,7 +319,7 @@ def _held_out_arm(
             f"a share that leaves at least {LEAST} rows of each arm, with and without the outcome, "
             f"to train on and to judge on",
             f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
-            "Collect more rows, or leave hold_out= out.",
+            "Collect more rows, or leave the hold-out out.",
         )  # fmt: skip
     names = [recipe.model, *rivals]
     fitted, estimator, formula, score, X = _train_kept(pair, names, recipe, ~apart, work)

@@ -12,29 +12,33 @@ from auucmax.results import Brief
 
 @brief.register
 def _(found: TrialCheck) -> Brief:
-    outcome, several = found.trial.roles.outcome, len(found.arms) > 1
+    roles, several = found.trial.roles, len(found.arms) > 1
+    outcome = roles.outcome
     checks = {own.arm: own.report.to_dict() for own in found.arms}
     bad = worst(list(checks.values()))
     facts, details = [], []
     for own in found.arms:
         if not found.failed:
-            who = f"{short(own.arm)} for everyone" if several else "Treat everyone"
+            who = f"{words.arm_name(roles, own.arm)} for everyone" if several else "Treat everyone"
             facts.append((who, words.effect(own.effect, outcome)))
             if own.detectable is not None:
                 least = words.rate(own.detectable, outcome, own.effect)
-                name = f"{short(own.arm)}: power" if several else "Power"
+                name = f"{words.arm_name(roles, own.arm)}: power" if several else "Power"
                 facts.append((name, f"an average effect of {least} is found with 80% power"))
-        prefix = f"{short(own.arm)}: " if several else ""
+        prefix = f"{words.arm_name(roles, own.arm)}: " if several else ""
         details += [(prefix + name, value) for name, value in check_brief(checks[own.arm]).details]
     control = found.arms[0].rows[0]
     rows = [control, *(own.rows[1] for own in found.arms)]
-    counts = ", ".join(f"{own.n_rows:,} {short(own.name)}" for own in rows)
+    counts = ", ".join(f"{own.n_rows:,} {words.arm_name(roles, own.name)}" for own in rows)
     facts.append(("Trial", f"{sum(own.n_rows for own in rows):,} people: {counts}"))
     others = found.trial.other_arms or {}
     if others:
         left_out = words.joined(f"{n:,} {short(label)}" for label, n in others.items())
         facts.append(("Left out", left_out))
-    for name, columns in (("Categories", found.codes), ("Numbers", found.quantities)):
+    for name, columns in (
+        ("Read as categories", found.codes),
+        ("Read as numbers", found.quantities),
+    ):
         if columns:
             details.append((name, words.joined(columns)))
     advised = advice(bad)

@@ -8,7 +8,7 @@ from auucmax._json import short
 from auucmax.model.chosen import Targeting
 from auucmax.present import words
 from auucmax.present.brief import brief
-from auucmax.results import Brief, Decision, Estimate, Plan, State, Why
+from auucmax.results import Brief, Decision, Plan, State, Why
 
 _FIXED = (Why.FEW_ROWS, Why.NO_RANGE)  # with which other plans for the same people are still known
 
@@ -36,11 +36,11 @@ def _(found: Targeting) -> Brief:
             f"columns and units."
         )
     if found.n_unknown_ids:
-        caveats.append(f"{found.n_unknown_ids:,} of the ids to exclude are not in this table.")
+        caveats.append(f"ids to exclude that are not in this table: {found.n_unknown_ids:,}.")
     if found.n_nameless:
         caveats.append(f"{words.people(found.n_nameless)} have no id.")
     if found.assumed_costs:
-        caveats.append("costs are those of the fit; pass cost= for others.")
+        caveats.append("costs are those of the fit.")
     step = told.next_step
     if found.decision.is_good:
         step = "auucmax assign --model MODEL --explore .1 leaves some untreated, to verify the gain"
@@ -82,12 +82,12 @@ def _verdict(found: Decision) -> str:
         return f"Treat nobody of {words.people(n_people)}: {why}."
     who = f"{n_treated:,} of {words.people(n_people)} ({words.percent(n_treated / n_people)})"
     if n_treated == n_people:
-        who = f"all {words.people(n_people)}"
+        who = f"everyone ({words.people(n_people)})"
     what = "profit" if plan.terms.has_profit else "gain"
     cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}, "
     if found.state == State.UNKNOWN:
-        cost = cost and f" ({cost.removesuffix(', ')})"
-        return f"The {what} of treating {who}{cost} is not known: {words.why(plan.missing)}."
+        money = "" if plan.spend is None else f" for {words.money(plan.spend)}"
+        return f"The {what} of treating {who}{money} is not known: {words.why(plan.missing)}."
     start = "Treat" if found.is_good else "Do not treat"
     if found.state == State.UNCLEAR:
         start = f"No clear {what} from treating"
@@ -96,35 +96,14 @@ def _verdict(found: Decision) -> str:
 
 def _expected(plan: Plan, found: Decision) -> str:
     """What a plan is expected to bring: profit, or else gain; or why that is not known."""
-    if plan.profit is not None:
-        return _money(plan.profit, sure=_is_guaranteed(plan))
-    if plan.gain is None:
+    own, name, unit = plan.profit, "profit", ""
+    if own is None:
+        own, name, unit = plan.gain, "gain", words.gains(found.outcome)
+    if own is None:
         return words.why(plan.missing)
-    gain = plan.gain
-    if _is_guaranteed(plan) and (gain.lower is None or gain.lower <= 0):
-        gain = replace(gain, lower=None, upper=None)  # the guarantee says more
-        return f"expected gain {words.number(gain.value, words.places_of(gain))}" + _unit(found)
-    return f"expected gain {words.estimate(gain, unit=words.gains(found.outcome))}"
-
-
-def _unit(found: Decision) -> str:
-    return f" {words.gains(found.outcome)}"
-
-
-def _money(found: Estimate, *, sure: bool = False) -> str:
-    """An expected profit, or a loss as an amount above 0."""
-    value, lower, upper = found.value, found.lower, found.upper
-    start = f"expected profit {words.money(value, found)}"
-    if value < 0:
-        start = f"expected loss of {words.money(-value, found)}"
-    if lower is None or upper is None or (sure and lower <= 0):
-        return start
-    ends = (-upper, -lower) if value < 0 else (lower, upper)
-    return f"{start} ({' to '.join(words.money(end, found) for end in ends)})"
-
-
-def _is_guaranteed(plan: Plan) -> bool:
-    return plan.guaranteed is not None and plan.guaranteed > 0
+    if (plan.guaranteed or 0) > 0 >= (own.lower or 0):
+        own = replace(own, lower=None, upper=None)  # the guarantee says more
+    return f"expected {words.gain_or_loss(own, name, unit)}"
 
 
 def _others_known(plan: Plan) -> bool:
@@ -137,16 +116,15 @@ def _guaranteed(found: Decision, what: str) -> str:
     n = plan.n_people
 
     def amount(value: float) -> str:
-        if plan.terms.has_profit:
-            return words.money(value)
-        return words.number(value, words.digits(value / 10)) + _unit(found)
+        unit = "" if plan.terms.has_profit else f" {words.gains(found.outcome)}"
+        return words.at_least(value) + unit
 
-    if plan.guaranteed is not None and plan.guaranteed > 0:
-        return f"at least {amount(plan.guaranteed)}"
+    if (plan.guaranteed or 0) > 0:
+        return amount(plan.guaranteed or 0)
     if certain is None or certain.guaranteed is None or not _others_known(plan):
         return "none" if plan.guaranteed is not None else ""
     own, other = (words.percent(sum(one.counts) / n) for one in (plan, certain))
-    return f"none at {own}; at least {amount(certain.guaranteed)} at {other}"
+    return f"none at {own}; {amount(certain.guaranteed)} at {other}"
 
 
 def _instead(found: Decision) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from auucmax._json import short
@@ -20,57 +20,76 @@ from auucmax.results import (
     Fit,
     Missing,
     Outcome,
+    Roles,
     Segments,
     State,
 )
 
 TOP = 0.3  # of the people, or of the spending, in the verdict
-FEW_EVENTS = 100
 DETECTABLE = 2.8  # standard errors: found with 80% power at the level of 95%
 _ROWS = {
     Basis.CROSS_FITTED: "people",
     Basis.HELD_OUT: "held-out people",
     Basis.NEW_ROWS: "new people",
 }
-_MORE_ROWS = "collect more people: auucmax plan --model MODEL says how many"
 
 
 @brief.register
 def evidence_brief(found: Evidence) -> Brief:
     """The words for the evidence of a model."""
-    outcome, policy = found.roles.outcome, found.policy
-    several = len(found.arms) > 1
+    roles, policy = found.roles, found.policy
     trial = ("Trial", _trial(found))
+    caveats: dict[str, None] = {}
+    for arm in found.arms:
+        if arm.check is not None:
+            if not arm.check["ok"]:
+                caveats[randomisation.verdict(arm.check)] = None
+            caveats |= dict.fromkeys(randomisation.questions(arm.check))
     if found.failed_check:
         return Brief(
             verdict="The trial fails its check: it does not show what the treatment does.",
             facts=(trial,),
-            caveats=_of_checks(found.arms),
+            caveats=tuple(caveats),
             next_step="find out how people were assigned, with auucmax check",
         )
-    state = targeting_state(found)
-    facts = []
-    details = []
+    facts, details = [], []
     for arm in found.arms:
-        who = f"{arm.arm} for everyone" if several else "Treat everyone"
-        facts.append((who, words.effect(arm.effect, outcome)))
-        own = [("Ranking", ranking(arm, outcome)), ("Model", compared(arm.rivals, outcome))]
-        own = [(name, value) for name, value in own if value]
-        (details if several else facts).extend(_of_arm(own, arm, several))
-        details += _of_arm(_arm_details(arm, outcome), arm, several)
-    if several:
+        several = len(found.arms) > 1
+        name = words.arm_name(roles, arm.arm)
+        who = f"{name} for everyone" if several else "Treat everyone"
+        facts.append((who, words.effect(arm.effect, roles.outcome)))
+        own = [("Ranking", ranking(arm, roles.outcome))]
+        if arm.rivals:
+            rivals = [words.model_name(one.against, roles.outcome) for one in arm.rivals]
+            own.append(("Model", _compared(arm.rivals, rivals)))
+        if several:
+            own += _arm_details(arm, roles)
+            details += [(f"{name}: {title}", value) for title, value in own]
+        else:
+            facts += own
+            details += _arm_details(arm, roles)
+        for one in arm.rivals:
+            if one.difference.upper is not None and one.difference.upper < 0:
+                other = words.model_name(one.against, roles.outcome)
+                caveats[f"{other} ranks better here: try the model {one.against!r}."] = None
+    if len(found.arms) > 1:
         facts.append(("Best arm for each", _policy(found)))
-        sure = policy.certificate is not None and policy.certificate.gain > 0
-        promise = guarantee(policy.certificate, policy.missing, outcome)
-        (facts if sure else details).append(("Guarantee", promise))
+        promise = guarantee(policy.certificate, policy.missing, roles.outcome)
+        (details if policy.certificate is None else facts).append(("Guarantee", promise))
     facts.append(trial)
     if policy.segments is not None:
         details += _segments(policy.segments, found)
+    state = targeting_state(found)
+    step = None
+    if _is_harm(found) and not _at_top(found)[1]:
+        step = "treat nobody"
+    elif state in (State.UNCLEAR, State.UNKNOWN):
+        step = "collect more people: auucmax plan --model MODEL says how many"
     return Brief(
         verdict=_verdict(found, state),
         facts=tuple(facts),
-        caveats=(*_of_checks(found.arms), *_of_rows(found), *_of_rivals(found)),
-        next_step=_MORE_ROWS if state in (State.UNCLEAR, State.UNKNOWN) else None,
+        caveats=tuple(caveats),
+        next_step=step,
         details=tuple(details),
     )
 
@@ -79,8 +98,7 @@ def evidence_brief(found: Evidence) -> Brief:
 def _(model: UpliftModel) -> Brief:
     found = evidence_brief(model.evidence)
     step = found.next_step or "auucmax report MODEL --cost ... --value ..."
-    details = (*found.details, *_fit_details(model.info, model.roles.arms))
-    return replace(found, next_step=step, details=details)
+    return replace(found, next_step=step, details=(*found.details, *_fit_details(model.info)))
 
 
 def targeting_state(found: Evidence) -> State:
@@ -103,17 +121,14 @@ def targeting_state(found: Evidence) -> State:
 
 
 def _verdict(found: Evidence, state: State) -> str:
-    effects = [arm.effect for arm in found.arms]
-    harm = all(own.upper is not None and own.upper < 0 for own in effects)
-    helps = any(own.lower is not None and own.lower > 0 for own in effects)
+    helps = any((arm.effect.lower or 0) > 0 for arm in found.arms)
     if all(arm.n_levels == 1 for arm in found.arms):
         return "The model ranks nobody: all people have the same score."
+    top, gains = _at_top(found)
+    if _is_harm(found):
+        return f"Do not treat everyone: it does harm on average{f'; {top}' if gains else ''}."
     if state in (State.GUARANTEED, State.SIGNIFICANT):
-        if harm:
-            return f"Do not treat everyone: on average it does harm. {_at_top(found)}"
-        return f"Targeting works: {_at_top(found)}"
-    if harm:
-        return "Do not treat: on average it does harm, and targeting does not clearly help."
+        return f"Targeting works: {top}."
     if state == State.LOSS:
         return "Do not use this ranking: it is worse than random targeting."
     if state == State.UNKNOWN:
@@ -123,25 +138,31 @@ def _verdict(found: Evidence, state: State) -> str:
     return "No clear effect: neither the treatment nor the targeting is significant."
 
 
-def _at_top(found: Evidence) -> str:
-    """What the top people bring, in parts of the effect on everyone or per 100 people."""
+def _is_harm(found: Evidence) -> bool:
+    """Whether every arm does harm on average."""
+    return all((arm.effect.upper or 0) < 0 for arm in found.arms)
+
+
+def _at_top(found: Evidence) -> tuple[str, bool]:
+    """What the top people bring, as part of the total effect or per person; is it significant?"""
     curve, outcome = found.policy.curve, found.roles.outcome
+    if len(curve.spend) < 3:
+        return "the ranking beats random targeting", False
     inner = range(1, len(curve.spend) - 1)
-    if not inner:
-        return "the ranking beats random targeting."
     place = min(inner, key=lambda k: abs(curve.spend[k] - TOP * curve.spend[-1]))
     share = words.percent(sum(curve.shares[place]))
-    several = len(found.arms) > 1
-    who = f"treating {share} with the best arm for each" if several else f"treating the top {share}"
+    who = f"treating the top {share}"
+    if len(found.arms) > 1:
+        who = f"treating {share} with the best arm for each"
     gain, random, whole = curve.gain[place], curve.random[place], curve.gain[-1]
-    end = curve.lower[-1]
-    if end is not None and end > 0 and 0 < gain <= whole:
+    significant = (curve.band_lower[place] or 0) > 0
+    if (curve.lower[-1] or 0) > 0 and 0 < gain <= whole:
         part, by_chance = words.percent(gain / whole), words.percent(random / whole)
-        return f"{who} captures {part} of the total effect (random: {by_chance})."
+        return f"{who} captures {part} of the total effect (random: {by_chance})", significant
     like = Estimate(value=gain, se=curve.se[place])
-    scale = words.unit(outcome)[0]
+    scale, _ = words.unit(outcome)
     by_chance = words.number(scale * random, words.places_of(like, scale))
-    return f"{who} gains {words.rate(gain, outcome, like)} (random: {by_chance})."
+    return f"{who} gains {words.rate(gain, outcome, like)} (random: {by_chance})", significant
 
 
 def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
@@ -162,34 +183,25 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
 
 def _at_least(found: Certificate, outcome: Outcome) -> str:
     scale, per = words.unit(outcome)
-    least = words.number(scale * found.gain, max(words.digits(scale * found.gain), 0) + 1)
-    return f"guaranteed gain at least {least} {per} ({1 - found.delta:.0%})"
+    return f"guaranteed gain {words.at_least(scale * found.gain)} {per} ({1 - found.delta:.0%})"
 
 
-def compared(rivals: Sequence[Contrast], outcome: Outcome) -> str:
-    """Which rankings this one is better than, worse than, or not clearly different from."""
-    return _groups(rivals, [words.model_name(own.against, outcome) for own in rivals])
-
-
-def _groups(contrasts: Sequence[Contrast], names: Iterable[str]) -> str:
-    found: dict[str, list[str]] = {
-        "better than": [],
-        "worse than": [],
-        "no clear difference from": [],
-    }
+def _compared(contrasts: Sequence[Contrast], names: Sequence[str]) -> str:
+    """What is better than which others, worse, or not clearly different."""
+    better, worse, unclear = [], [], []
     for own, name in zip(contrasts, names, strict=True):
-        lower, upper = own.difference.lower, own.difference.upper
-        kind = "no clear difference from"
-        if lower is not None and lower > 0:
-            kind = "better than"
-        elif upper is not None and upper < 0:
-            kind = "worse than"
-        found[kind].append(name)
-    return "; ".join(
-        f"{kind} {words.joined(own, 'or' if kind.startswith('no') else 'and')}"
-        for kind, own in found.items()
-        if own
-    )
+        if (own.difference.lower or 0) > 0:
+            better.append(name)
+        elif (own.difference.upper or 0) < 0:
+            worse.append(name)
+        else:
+            unclear.append(name)
+    parts = [
+        f"better than {words.joined(better)}" if better else "",
+        f"worse than {words.joined(worse)}" if worse else "",
+        f"no clear difference from {words.joined(unclear, 'or')}" if unclear else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _policy(found: Evidence) -> str:
@@ -203,7 +215,7 @@ def _policy(found: Evidence) -> str:
         elif everyone != own.against:
             name = f"{everyone} for everyone"
         names.append(name)
-    return _groups(found.policy.contrasts, names)
+    return _compared(found.policy.contrasts, names)
 
 
 def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outcome) -> str:
@@ -228,13 +240,16 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
     return "; ".join(parts)
 
 
-def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
-    scale, _ = words.unit(outcome)
-    certified = arm.certificate is not None and arm.certificate.gain > 0
+def _arm_details(arm: ArmEvidence, roles: Roles) -> list[tuple[str, str]]:
+    outcome = roles.outcome
+    scale, per = words.unit(outcome)
     found = [("Guarantee", guarantee(arm.certificate, arm.missing, outcome))]
-    if not certified or (arm.gain.lower is not None and arm.gain.lower > 0):
+    certified = arm.certificate is not None and arm.certificate.gain > 0
+    if not certified or (arm.gain.lower or 0) > 0:  # an interval around 0 would contradict it
         found.append(("Gain over random", words.effect(arm.gain, outcome)))
-    found.append(("AUUC", f"{words.estimate(arm.auuc, scale=scale)}; Qini {arm.qini:.4g}"))
+    found.append(("AUUC", words.estimate(arm.auuc, scale=scale, unit=per)))
+    qini = words.number(scale * arm.qini, words.places_of(arm.gain, scale))
+    found.append(("Qini", f"{qini} {per}"))
     if arm.effect.se:
         least = words.rate(DETECTABLE * arm.effect.se, outcome, arm.effect)
         found.append(("Power", f"an average effect of {least} is found with 80% power"))
@@ -242,7 +257,7 @@ def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
     for own in reversed(arm.rows):
         mean = words.number(scale * own.mean, words.places_of(arm.effect, scale))
         events = "" if own.n_events is None else f" ({own.n_events:,} of {own.n_rows:,} not 0)"
-        means.append(f"{short(own.name)} {mean}{events}")
+        means.append(f"{words.arm_name(roles, own.name)} {mean}{events}")
     found.append((f"Mean {short(outcome.name)}", ", ".join(means)))
     if arm.drivers is not None and arm.drivers.drivers:
         names = dict.fromkeys(own.name for own in arm.drivers.drivers)
@@ -250,66 +265,24 @@ def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
     return found
 
 
-def _of_arm(
-    facts: Iterable[tuple[str, str]], arm: ArmEvidence, several: bool
-) -> list[tuple[str, str]]:
-    """Facts of one of several arms, with its name."""
-    return [(f"{arm.arm}: {name}" if several else name, value) for name, value in facts]
-
-
 def _trial(found: Evidence) -> str:
-    arms = found.arms
-    control = arms[0].rows[0]
-    rows = [arm.rows[1] for arm in arms]
-    total = control.n_rows + sum(own.n_rows for own in rows)
-    parts = [f"{total:,} {_ROWS[found.basis]}"]
+    arms, checks = found.arms, [arm.check for arm in found.arms]
+    rows = [arms[0].rows[0], *(arm.rows[1] for arm in arms)]
+    parts = [f"{sum(own.n_rows for own in rows):,} {_ROWS[found.basis]}"]
     if arms[0].n_groups is not None:
         parts[0] += f" in {max(arm.n_groups or 0 for arm in arms):,} groups"
     if len(arms) == 1:
-        parts.append(f"{rows[0].n_rows:,} treated")
+        parts.append(f"{rows[1].n_rows:,} treated")
     else:
-        parts += [f"{own.n_rows:,} {short(own.name)}" for own in rows]
-    checks = [arm.check for arm in arms]
-    if any(check is None for check in checks):
-        parts.append("balance not checked")
-    elif found.failed_check:
-        parts.append("fails its check")
-    else:
-        parts.append("balanced" if all(own["ok"] for own in checks if own) else "the check warns")
-    return ", ".join(parts)
-
-
-def _of_checks(arms: Sequence[ArmEvidence]) -> tuple[str, ...]:
-    """What the checks found, each once."""
-    found: dict[str, None] = {}
-    for arm in arms:
-        if arm.check is not None:
-            if not arm.check["ok"]:
-                found[randomisation.verdict(arm.check)] = None
-            found |= dict.fromkeys(randomisation.questions(arm.check))
-    return tuple(found)
-
-
-def _of_rows(found: Evidence) -> tuple[str, ...]:
-    rows = {own.name: own.n_events for arm in found.arms for own in arm.rows}
-    few = {name: n for name, n in rows.items() if n is not None and n < FEW_EVENTS}
-    if not few:
-        return ()
-    name, n = min(few.items(), key=lambda own: own[1])
-    return (
-        f"only {n:,} people of {short(name)!r} have an outcome other than 0: parts of the "
-        f"people rest on still fewer.",
-    )
-
-
-def _of_rivals(found: Evidence) -> tuple[str, ...]:
-    better = {
-        own.against: words.model_name(own.against, found.roles.outcome)
-        for arm in found.arms
-        for own in arm.rivals
-        if own.difference.upper is not None and own.difference.upper < 0
-    }
-    return tuple(f"{name} ranks better here: try model={key!r}." for key, name in better.items())
+        parts += [f"{own.n_rows:,} {words.arm_name(found.roles, own.name)}" for own in rows[1:]]
+    state = "balanced"
+    if found.failed_check:
+        state = "fails its check"
+    elif None in checks:
+        state = "balance not checked"
+    elif not all(check["ok"] for check in checks if check):
+        state = "the check warns"
+    return ", ".join([*parts, state])
 
 
 def _segments(found: Segments, evidence: Evidence) -> list[tuple[str, str]]:
@@ -318,7 +291,7 @@ def _segments(found: Segments, evidence: Evidence) -> list[tuple[str, str]]:
     lines = []
     for part in found.parts:
         effects = [
-            (f"{short(own.arm)} " if several else "")
+            (f"{words.arm_name(evidence.roles, own.arm)} " if several else "")
             + words.estimate(own.effect, scale=scale, sign=True)
             for own in part.contrasts
             if own.over == evidence.roles.arms[0]
@@ -329,20 +302,20 @@ def _segments(found: Segments, evidence: Evidence) -> list[tuple[str, str]]:
     return lines
 
 
-def _fit_details(info: Fit, arms: Sequence[str]) -> list[tuple[str, str]]:
+def _fit_details(info: Fit) -> list[tuple[str, str]]:
     lost = sum(info.without_outcome)
     left_out = [f"{n:,} with {short(name)!r}" for name, n in info.other_arms.items()]
     left_out += [f"{lost:,} without outcome"] if lost else []
     rare = [f"{name} ({words.percent(n)})" for name, n in info.rare_categories.items()]
     dropped = [f"{name} ({why})" for name, why in info.dropped.items()]
     found = [
-        ("Fitted", f"{info.about} {info.target}. auucmax {info.version}, {info.date}"),
+        ("Fitted", f"{info.about} {info.target}. auucmax {info.version}, {info.date[:10]}"),
         ("Left out", words.joined(left_out)),
         ("Features", f"{max(info.n_features)} columns, {max(info.n_terms)} terms"),
         ("Not used", words.joined(dropped)),
-        ("Categories", words.joined(info.codes)),
-        ("Numbers", words.joined(info.quantities)),
+        ("Read as categories", words.joined(info.codes)),
+        ("Read as numbers", words.joined(info.quantities)),
         ("Rare categories", words.joined(rare)),
         ("Trees", f"trained on {info.n_tree_rows:,} people" if info.n_tree_rows else ""),
-    ]  # fmt: skip
+    ]
     return [(name, value) for name, value in found if value]

@@ -61,7 +61,7 @@ def _(found: Look) -> Brief:
 
 
 def _stop(own: Stop) -> str:
-    return own.verdict.value if own.arm is None else f"{own.verdict.value} of {short(own.arm)}"
+    return own.verdict.value if own.arm is None else f"{short(own.arm)}, {own.verdict.value}"
 
 
 def _bounds(found: Estimate, outcome: Outcome) -> str:

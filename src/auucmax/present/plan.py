@@ -30,7 +30,7 @@ def _(found: TrialPlan) -> Brief:
             half = scale * line.width / 2
             width = f"plus or minus {words.number(half, words.digits(half / 4))} {per}"
             details.append((f"{_name(line)}: interval", width))
-    if own.design_effect > 1:
+    if own.design_effect > 1.05:
         details.append(("Groups", f"{own.design_effect:.2g} times the variance of single people"))
     return Brief(
         verdict=_verdict(found),
@@ -44,7 +44,7 @@ def _outcome(found: TrialPlan) -> Outcome:
     if found.outcome is not None:
         return found.outcome
     kind = Kind.BINARY if found.assumed[0].outcome_sd is None else Kind.NUMBER
-    return Outcome(name="outcome", kind=kind)
+    return Outcome(name="", kind=kind)
 
 
 def _name(line: PlanLine) -> str:

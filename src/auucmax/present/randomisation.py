@@ -44,7 +44,7 @@ def check_brief(found: Check) -> Brief:
     """The words for a check: its verdict, what to do, and all tests as details."""
     advised = advice(found)
     total = max(sum(found["counts"].values()), 1)
-    arms = (f"{n:,} {short(name)} ({n / total:.1%})" for name, n in found["counts"].items())
+    arms = (f"{short(name)}: {n:,} ({n / total:.1%})" for name, n in found["counts"].items())
     details = [("Note", note) for note in (found["grouping"], found["evened"]) if note]
     for test in found["tests"]:
         p_values = [words.p_value(test[name]) for name in ("p_value", "adjusted_p_value")]
@@ -108,12 +108,12 @@ def questions(found: Check) -> tuple[str, ...]:
     if found["households"]:
         names = words.joined(found["households"], "or")
         asked.append(
-            f"do rows with the same {names} belong together, such as a household? Then pass it as "
-            f"groups: otherwise intervals are too narrow."
+            f"do rows with the same {names} belong together, such as a household? Then name it in "
+            f"'groups': otherwise intervals are too narrow."
         )
     asked += [
         f"{short(doubt['feature'])} predicts the {doubt['target']} with {doubt['measure']} "
-        f"{doubt['value']:.2f}. If it was recorded after treatment, pass it as after."
+        f"{doubt['value']:.2f}. If it was recorded after treatment, name it in 'after'."
         for doubt in found["doubts"]
     ]
     return tuple(asked)
@@ -127,21 +127,25 @@ def advice(found: Check) -> tuple[str, ...]:
     depends = predicted or len(after) < len(found["suspects"])
     given = []
     if not found["tests"]:
-        given.append("pass the planned share of the treated, or more features")
+        given.append("give the planned share of the treated, or more features")
     if after:
         names = words.joined(dict.fromkeys(after))
-        given.append(f"if {names} was recorded after treatment, pass it as after")
+        given.append(f"if {names} was recorded after treatment, name it in 'after'")
     if depends:
         by_design = (
-            "" if found["evened"] else "; pass propensity if probabilities differed by design"
+            ""
+            if found["evened"]
+            else "; if probabilities differed by design, name their column in 'propensity'"
         )
         given.append(f"find out how people were assigned{by_design}")
     given += [text for name, text in _ADVICE.items() if name in failed]
     if numbered := [name for name in found["treated_by"] if name in found["names"]]:
         names = words.joined(numbered)
-        given.append(f"if {names} was numbered after treatment, pass it as after")
+        given.append(f"if {names} was numbered after treatment, name it in 'after'")
     if (failed or depends) and not found["grouping"]:
-        given.append("if whole groups (households, shops) were treated together, pass groups")
+        given.append(
+            "if whole groups were treated together (households), name their column in 'groups'"
+        )
     sizes = [abs(own["difference"]) for own in found["differences"]]
     largest = max((size for size in sizes if size == size), default=1.0)
     if predicted and largest < SMALL:
@@ -198,9 +202,9 @@ def _(found: TrialSummary) -> Brief:
     mean = f"{'weighted ' if found.weighted else ''}mean"
     for arm in found.arms:
         value = f"{arm.n_rows:,} rows ({arm.share:.1%}), {mean} {arm.mean:.4g}"
-        facts.append((short(arm.name), value))
+        facts.append((words.labelled(found.treatment_name, arm.name), value))
     for own in found.effects:
-        name = f"Effect of {short(own.name)}"
+        name = f"Effect of {words.labelled(found.treatment_name, own.name)}"
         if own.declined is not None or not own.standard_error < float("inf"):
             reason = own.declined or "an arm has one row only"
             facts.append((name, f"{own.effect:.4g} (no interval: {reason})"))

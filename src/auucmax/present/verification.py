@@ -31,9 +31,9 @@ def _(found: Verification) -> Brief:
     facts = []
     run = found.against(Against.AS_RUN)
     if run.profit is not None:
-        facts.append(("Profit", _money(run.profit)))
+        facts.append(("As run", words.gain_or_loss(run.profit)))
     others = [own for own in found.comparisons if own.against != Against.AS_RUN]
-    facts += [(_name(own), _gain(own, found)) for own in others]
+    facts += [(_name(own, found), _gain(own, found)) for own in others]
     if found.forecast is not None:
         facts.append(("Forecast", _forecast(found.forecast, extra)))
     if found.ranking is not None:
@@ -73,9 +73,8 @@ def _verdict(run: Comparison, found: Verification, extra: str) -> str:
         return f"What the campaign gained is not known{why}."
     sure = run.certified_lower
     if found.state == State.GUARANTEED and sure is not None:
-        least = words.number(sure, words.digits(sure / 10))
         value = words.number(run.gain.value, words.places_of(run.gain))
-        return f"The campaign worked: {value} extra {extra}, guaranteed at least {least}."
+        return f"The campaign worked: {value} extra {extra}, guaranteed {words.at_least(sure)}."
     gain = words.estimate(run.gain, unit=extra, sign=True)
     starts = {
         State.HARM: "The campaign did harm",
@@ -84,9 +83,9 @@ def _verdict(run: Comparison, found: Verification, extra: str) -> str:
     return f"{starts.get(found.state, 'It is not clear that the campaign worked')}: {gain}."
 
 
-def _name(own: Comparison) -> str:
+def _name(own: Comparison, found: Verification) -> str:
     if own.against == Against.EVERYONE:
-        return f"Over {short(str(own.arm))} for everyone"
+        return f"Over {words.arm_name(found.roles, str(own.arm))} for everyone"
     return {Against.NOBODY: "Had all chosen got it", Against.RANDOM: "Over random people"}[
         own.against
     ]
@@ -97,11 +96,10 @@ def _gain(own: Comparison, found: Verification) -> str:
         return f"not known: {lacking_words(own, found)}"
     unit = words.gains(found.roles.outcome)
     if own.certified_lower is not None and own.certified_lower > 0 >= (own.gain.lower or 0):
-        least = words.number(own.certified_lower, words.digits(own.certified_lower / 10))
         value = words.number(own.gain.value, words.places_of(own.gain), sign=True)
-        return f"{value} {unit}, guaranteed at least {least}"
+        return f"{value} {unit}, guaranteed {words.at_least(own.certified_lower)}"
     gain = words.estimate(own.gain, unit=unit, sign=True)
-    return gain if own.profit is None else f"{gain}, {_money(own.profit)}"
+    return gain if own.profit is None else f"{gain}, {words.gain_or_loss(own.profit)}"
 
 
 def lacking_words(own: Comparison, found: Verification) -> str:
@@ -141,17 +139,6 @@ def _ranking(own: Estimate, found: Verification) -> str:
     if own.upper is not None and own.upper < 0:
         return f"rank worse than chance: {gain}"
     return f"no clear gain over random people: {gain}"
-
-
-def _money(own: Estimate) -> str:
-    name = "profit" if own.value >= 0 else "loss of"
-    value, ends = abs(own.value), (own.lower, own.upper)
-    if own.lower is None or own.upper is None:
-        return f"{name} {words.money(value, own)}"
-    ends = (own.lower, own.upper) if own.value >= 0 else (-own.upper, -own.lower)
-    return (
-        f"{name} {words.money(value, own)} ({' to '.join(words.money(end, own) for end in ends)})"
-    )
 
 
 def _next(found: Verification) -> str:

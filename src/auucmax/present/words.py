@@ -11,8 +11,8 @@ from auucmax.results import Estimate, Kind, Missing, Outcome, Roles, Why
 # Names of outcomes that are counted: "4.5 visits". Other names are shown as they are.
 _NOUNS = {
     "booking", "call", "cancellation", "click", "complaint", "conversion", "donation", "lead",
-    "login", "order", "purchase", "registration", "renewal", "response", "sale", "signup",
-    "subscription", "visit",
+    "login", "order", "outcome", "purchase", "registration", "renewal", "response", "sale",
+    "signup", "subscription", "visit",
 }  # fmt: skip
 _MODELS = {
     "auto": "the default model", "shrunk": "shrunk interactions", "boosted": "boosted trees",
@@ -30,14 +30,14 @@ def unit(outcome: Outcome) -> tuple[float, str]:
 
 
 def digits(step: float) -> int:
-    """Decimals such that a number shows about two digits of its uncertainty.
+    """Decimals such that the last digit of a number is between a third and a thirtieth of a step.
 
     >>> digits(0.34), digits(12.0), digits(0.004)
     (1, 0, 3)
     """
     if not step or not math.isfinite(step):
         return 2
-    return int(min(max(-math.floor(math.log10(abs(step))), 0), 8))
+    return int(min(max(math.ceil(-math.log10(abs(step) / 3)), 0), 8))
 
 
 def number(value: float, places: int, *, sign: bool = False) -> str:
@@ -47,7 +47,7 @@ def number(value: float, places: int, *, sign: bool = False) -> str:
     ('1,234', '+0.2', '0.0')
     """
     rounded = round(value, places) + 0.0  # no minus before a zero
-    return f"{rounded:{'+' if sign else ''},.{places}f}"
+    return f"{rounded:{'+' if sign and rounded else ''},.{places}f}"
 
 
 def places_of(found: Estimate, scale: float = 1.0) -> int:
@@ -95,7 +95,7 @@ def rate(value: float, outcome: Outcome, like: Estimate | None = None) -> str:
     """A gain per person in units of the outcome, with as many decimals as another estimate."""
     scale, per = unit(outcome)
     places = digits(scale * abs(value) / 10) if like is None else places_of(like, scale)
-    return f"{number(scale * value, places)} {gains(outcome)} {per}"
+    return " ".join(filter(None, [number(scale * value, places), gains(outcome), per]))
 
 
 def gains(outcome: Outcome) -> str:
@@ -118,8 +118,39 @@ def money(value: float, like: Estimate | None = None) -> str:
     ('2,012', '3.46', '64')
     """
     if like is not None:
-        return number(value, 2 if places_of(like) else 0)
+        return number(value, 2 if places_of(like) and abs(value) < 100 else 0)
     return number(value, 0 if abs(value) >= 100 or value == round(value) else 2)
+
+
+def at_least(value: float) -> str:
+    """A guaranteed amount with two digits, rounded down.
+
+    >>> at_least(0.3187), at_least(171.4)
+    ('at least 0.31', 'at least 171')
+    """
+    places = digits(value / 5)
+    return f"at least {number(math.floor(value * 10**places) / 10**places, places)}"
+
+
+def gain_or_loss(found: Estimate, name: str = "profit", unit: str = "") -> str:
+    """A total with its interval, if there is one; a loss is an amount above 0.
+
+    Amounts are money unless they have a unit.
+
+    >>> gain_or_loss(Estimate(value=-300.0, lower=-500.0, upper=-100.0))
+    'loss of 300 (100 to 500)'
+    """
+    value, ends = found.value, (found.lower, found.upper)
+    if value < 0:
+        name, value = "loss of", -value
+        ends = tuple(None if end is None else -end for end in (found.upper, found.lower))
+
+    def amount(own: float) -> str:
+        return number(own, places_of(found)) if unit else money(own, found)
+
+    text = f"{name} {amount(value)} {unit}".rstrip()
+    known = [amount(end) for end in ends if end is not None]
+    return f"{text} ({' to '.join(known)})" if len(known) == 2 else text
 
 
 def people(n: int) -> str:
@@ -233,8 +264,13 @@ def arm_name(roles: Roles, label: str) -> str:
     >>> arm_name(roles, "1"), title(roles)
     ('mail = 1', 'Who should be treated? Effect on visit')
     """
+    return labelled(roles.treatment, label)
+
+
+def labelled(column: str, label: str) -> str:
+    """A label, with its column if it is a code."""
     if is_code(label) and label != "none":
-        return f"{short(roles.treatment)} = {short(label)}"
+        return f"{short(column)} = {short(label)}"
     return short(label)
 
 
