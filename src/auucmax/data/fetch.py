@@ -452,12 +452,10 @@ def load_hillstrom(
     --------
     >>> from auucmax.data.fetch import load_hillstrom
     >>> load_hillstrom()
-    Hillstrom, Womens E-Mail: 42,693 rows, 22 features; outcome visit by segment
-    arm              rows  share  mean of visit
-    No E-Mail      21,306  49.9%         0.1062
-    Womens E-Mail  21,387  50.1%         0.1514
-    effect of Womens E-Mail against No E-Mail: 0.04523 (standard error 0.0032)
-      95% interval 0.03889 to 0.05157, p < 0.0001
+    Hillstrom, Womens E-Mail: 42,693 rows, 22 features; outcome visit by segment.
+      No E-Mail                21,306 rows (49.9%), mean 0.1062
+      Womens E-Mail            21,387 rows (50.1%), mean 0.1514
+      Effect of Womens E-Mail  0.04523 (0.03889 to 0.05157; p below 0.0001)
     """
     check_choice(arm, "arm", (*ARMS, "any", "all"))
     check_choice(outcome, "outcome", OUTCOMES)
