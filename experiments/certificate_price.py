@@ -1,6 +1,6 @@
 """``python -m experiments.certificate_price [KINDS]``: what a certificate costs, and the fit of it.
 
-The constants of ``auucmax.campaign.power.certificate_quantile`` are the last line of its output:
+The constants of ``auucmax.campaign.plan.certificate_quantile`` are the last line of its output:
 the price beyond the quantile z of the hedge, as a (r z)^2 + b / sqrt(N) + c / N. Trials differ in
 rows, base rate, treated share and delta; each fourth compares two scores. Some minutes on one core.
 

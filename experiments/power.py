@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
-from scipy.stats import spearmanr
 
 from auucmax import make_trial
 from auucmax.campaign import plan_trial
-from auucmax.campaign.power import Statement
-from auucmax.certificates import betting_bound, betting_difference_bound
+from auucmax.campaign.plan import Statement, certificate_quantile
+from auucmax.certificates import betting_bound
 from auucmax.metrics import Levels
 from experiments import page
 from experiments.harness import Line, Task
@@ -37,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 class Case(NamedTuple):
-    """A population, a score, a size and what is to be shown: "gain", "difference" or "share"."""
+    """A population, a score, a size and what is to be shown: "gain" or "effect"."""
 
     n_rows: int
     base_rate: float = 0.1
@@ -83,14 +82,11 @@ CASES = (
     Case(1_500, base_rate=0.0, ate=0.0, heterogeneity=0.4, noise=2.0, outcome="continuous"),
     Case(2_000, pilot=True),
     Case(3_000, base_rate=0.03, ate=0.01, heterogeneity=0.9, pilot=True, certified=True),
-    Case(2_500, shows="difference", heterogeneity=0.9, noise=0.3),
-    Case(1_800, shows="difference", base_rate=0.3, heterogeneity=0.8, noise=0.2, certified=True),
-    Case(2_000, shows="share"),
-    Case(3_000, shows="share", base_rate=0.05, ate=0.01, treated=0.6),
-    Case(1_000, shows="share", base_rate=0.2, ate=0.02, heterogeneity=0.5, outcome="continuous"),
+    Case(1_500, shows="effect"),
+    Case(2_000, shows="effect", base_rate=0.05, ate=0.02, treated=0.6),
+    Case(1_000, shows="effect", base_rate=0.2, ate=0.1, heterogeneity=0.5, outcome="continuous"),
 )
 BY_NAME = {case.name: case for case in CASES}
-SHARE, OTHER_NOISE = 0.3, 2.0  # top share; noise of the other ranking
 
 
 def tasks(splits: int | None = None) -> list[Task]:
@@ -116,37 +112,34 @@ def run(task: Task) -> Line:
 
 @cache
 def promised(case: Case) -> Statement:
-    """What `plan_trial` tells of a case, if what it is told is true."""
+    """What `plan_trial` promises for a case, if what is assumed is true."""
     rng = np.random.default_rng(2026)
     trial = make_trial(POPULATION, **case.population, random_state=rng)
-    score, other = scores(case, trial, rng)
-    gains = [_gain(trial.effect, own) for own in (score, other)]
-    told: dict[str, Any] = {"base_rate": case.base_rate, "effect": case.ate, "gain": gains[0],
-                            "treated_share": case.treated}  # fmt: skip
+    score = scores(case, trial, rng)
+    known: dict[str, Any] = {"base_rate": case.base_rate, "effect": case.ate,
+                             "gain": _gain(trial.effect, score),
+                             "treated_share": case.treated}  # fmt: skip
     if case.outcome == "continuous":
-        told["outcome_sd"] = float(trial.y[trial.treatment == 0].std())
-        told["effect_sd"] = float(trial.effect.std())
-    if case.shows == "difference":
-        agreement = float(spearmanr(score, other).statistic)
-        told |= {"other_gain": gains[1], "agreement": agreement}
-    if case.shows == "share":
-        told["share"] = SHARE
+        known["outcome_sd"] = float(trial.y[trial.treatment == 0].std())
+        known["effect_sd"] = float(trial.effect.std())
+
+    def statement() -> Statement:
+        return next(own for own in plan_trial(**known).statements() if own.what == case.shows)
+
     if case.pilot:
         seen = Levels.of(trial.y, score, treatment=trial.treatment).inference()
-        expected = plan_trial(**told).statements[0].variance / POPULATION
-        told["design_effect"] = seen.gain_standard_error**2 / expected
-    return plan_trial(**told).statements[-1]
+        expected = statement().variance / POPULATION
+        known["design_effect"] = seen.gain_standard_error**2 / expected
+    return statement()
 
 
-def scores(case: Case, trial: Any, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """The score, and the other ranking: each with its own noise."""
+def scores(case: Case, trial: Any, rng: np.random.Generator) -> Floats:
+    """The score: effects on the log-odds, or effects, with noise."""
     signal = trial.effect
     if not case.pilot and case.outcome == "binary":
         control, treated = trial.population.potential_means(trial.X)
         signal = logit(treated) - logit(control)
-    deviation, n = float(np.std(signal)), len(signal)
-    own = signal + case.noise * deviation * rng.standard_normal(n)
-    return own, signal + OTHER_NOISE * deviation * rng.standard_normal(n)
+    return signal + case.noise * float(np.std(signal)) * rng.standard_normal(len(signal))
 
 
 def _gain(effect: Floats, score: Floats) -> float:
@@ -158,23 +151,34 @@ def simulate(case: Case, split: int, trials: int = CHUNK, certificates: int = CE
     """How often the interval, and the certificate, is above 0; and the mean width."""
     statement = promised(case)
     shown, width, likely, certified, likely_too = 0, 0.0, 0, 0, 0
-    quantile = _certified_limit(statement, case.n_rows)
+    error = float(np.sqrt(statement.variance / case.n_rows))
+    quantile = certificate_quantile(statement.assumed, case.n_rows, error, statement.delta)
     place = CASES.index(case) if case in CASES else len(CASES)
     for number in range(trials):
         rng = np.random.default_rng([20_26, place, split, number])
         trial = make_trial(case.n_rows, **case.population, random_state=rng)
-        score, other = scores(case, trial, rng)
-        low, high, ratio = _judged(case, trial, score, other)
+        score = scores(case, trial, rng)
+        levels = Levels.of(trial.y, score, treatment=trial.treatment)
+        if case.shows == "effect":
+            low, high = _effect(trial)
+        else:
+            low, high = levels.inference().gain_interval
         shown += low > 0
         width += high - low
         if not case.certified:
             continue
-        likely += ratio > quantile
+        mean = np.full(len(score), trial.y.mean())
+        centred = Levels.of(
+            trial.y, score, treatment=trial.treatment, outcome_model=mean
+        ).inference()
+        is_likely = centred.gain / centred.gain_standard_error > quantile
+        likely += is_likely
         if number < certificates:
-            certified += _bound(case, trial, score, other, number) > 0
-            likely_too += ratio > quantile
+            own = {"treatment": trial.treatment, "random_state": number}
+            certified += betting_bound(trial.y, score, **own).lower > 0
+            likely_too += is_likely
     found: Line = {
-        "promised": {by: statement.power(case.n_rows, by) for by in statement.kinds},
+        "promised": {by: statement.power(case.n_rows, by) for by in statement.ways},
         "promised_width": statement.width(case.n_rows),
         "shown": int(shown),
         "width": float(width / trials),
@@ -185,50 +189,12 @@ def simulate(case: Case, split: int, trials: int = CHUNK, certificates: int = CE
     return found
 
 
-def _judged(case: Case, trial: Any, score: Floats, other: Floats) -> tuple[float, float, float]:
-    """The interval, and how many standard errors of centred outcomes the estimate is above 0."""
-    levels = Levels.of(trial.y, score, treatment=trial.treatment)
-    if case.shows == "share":
-        band = levels.band([SHARE])
-        return float(band.lower[0]), float(band.upper[0]), 0.0
-    if case.shows == "gain":
-        found = levels.inference()
-        low, high = found.gain_interval
-    else:
-        against = Levels.of(trial.y, other, treatment=trial.treatment)
-        low, high = levels.difference(against).interval
-    ratio = 0.0
-    if case.certified:
-        mean = np.full(len(score), trial.y.mean())
-        both = [
-            Levels.of(trial.y, own, treatment=trial.treatment, outcome_model=mean)
-            for own in (score, other)
-        ]
-        if case.shows == "gain":
-            centred = both[0].inference()
-            ratio = centred.gain / centred.gain_standard_error
-        else:
-            difference = both[0].difference(both[1])
-            ratio = difference.estimate / difference.standard_error
-    return low, high, ratio
-
-
-def _certified_limit(statement: Statement, n_rows: int) -> float:
-    """From how many standard errors on a certificate is expected."""
-    from auucmax.campaign.power import certificate_quantile
-
-    if statement.certified_variance is None:
-        return np.inf
-    error = float(np.sqrt(statement.certified_variance / n_rows))
-    return certificate_quantile(statement.assumed, n_rows, error, statement.delta, statement.floors)
-
-
-def _bound(case: Case, trial: Any, score: Floats, other: Floats, seed: int) -> float:
-    if case.shows == "gain":
-        return betting_bound(trial.y, score, treatment=trial.treatment, random_state=seed).lower
-    return betting_difference_bound(
-        trial.y, score, other, treatment=trial.treatment, random_state=seed
-    ).lower
+def _effect(trial: Any) -> tuple[float, float]:
+    """The normal interval of the average effect."""
+    arms = [trial.y[trial.treatment == arm] for arm in (0, 1)]
+    error = float(np.sqrt(sum(own.var(ddof=1) / len(own) for own in arms)))
+    effect = float(arms[1].mean() - arms[0].mean())
+    return effect - 1.96 * error, effect + 1.96 * error
 
 
 class Compared(NamedTuple):
@@ -263,10 +229,9 @@ no independent test of them. A first closed form, with scores that are effects w
 promised too narrow intervals, for such scores have other base rates at both ends: most cases now
 have scores of the log-odds, for which the formula is meant, and the two of the other kind are
 told the error of a pilot. The certificate of the second pilot was promised 5.8 points too little
-until clusters and other reasons of a larger variance were told apart, and the second share 6.3
-points too much until its score limits were taken as they are. Cases that played no part in this
-are in `tests/campaign/test_planning.py`. Without a pilot, the power of scores that go with the base
-rate is promised too high.
+until clusters and other reasons of a larger variance were told apart. Cases that played no part in
+this are in `tests/campaign/test_plan.py`. Without a pilot, the power of scores that go with the
+base rate is promised too high.
 """
 
 
@@ -296,10 +261,9 @@ def render(lines: list[Line]) -> str:
             f"{LINES * CERTIFIED} a case were made, about 1.5. Scores are fixed before the trial: "
             f"effects on the log-odds (continuous outcomes: effects) with noise, where the plan is "
             f"told base rate, effect, gain and treated share only. `pilot`: effects with noise, "
-            f"and the plan also knows the standard error of a pilot. `difference`: against a score "
-            f"of noise {OTHER_NOISE:g}; `share`: the top {SHARE:.0%} against nobody. Intervals at "
-            f"95%, certificates at delta .05. The price of a certificate beyond the normal "
-            f"quantile was fitted to other simulated trials; the rest is closed form.\n",
+            f"and the plan also knows the standard error of a pilot. `effect`: the average effect. "
+            f"Intervals at 95%, certificates at delta .05. The price of a certificate beyond the "
+            f"normal quantile was fitted to other simulated trials; the rest is closed form.\n",
             page.table(header, rows),
             _HOW_IT_CAME,
         ]

@@ -65,6 +65,9 @@ def run_campaign(model, n=6_000, seed=1, *, share=0.4, explore=0.3, factor=1.0, 
         ("nobody", None): own,
         ("random", None): own - gains.sum(axis=0) @ np.bincount(place, minlength=3) / n,
     }
-    return table, listed, truth | {
-        ("everyone", label): own - gains[:, ARMS.index(label)].sum() for label in model.arms
-    }
+    return (
+        table,
+        listed,
+        truth
+        | {("everyone", label): own - gains[:, ARMS.index(label)].sum() for label in model.arms},
+    )
