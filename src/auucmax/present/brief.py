@@ -15,7 +15,7 @@ from typing import Any
 
 from auucmax._json import plain
 from auucmax._messages import visible
-from auucmax.results import Brief
+from auucmax.results import Brief, Result
 
 #: The modules with the words for results, by the module that defines the result.
 _SUBJECTS = {
@@ -42,6 +42,8 @@ def brief(result: Any) -> Brief:
             import_module(f"auucmax.present.{subject}")
     found = brief.dispatch(type(result))
     if found is brief.dispatch(object):
+        if isinstance(result, Result):  # a part of a larger one
+            return Brief(verdict=repr(result))
         raise TypeError(f"a result of a known kind is needed, got {type(result).__name__}")
     return found(result)
 
