@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.batches_in_memory import ListedRows
 
+import auucmax
 from auucmax import (
     AUUCMax,
     TrialKFold,
@@ -23,7 +24,6 @@ from auucmax import (
 )
 from auucmax.certificates import ALL_BOUNDS, certify_difference, certify_thresholds
 from auucmax.metrics import BinnedLevels, score_edges
-from auucmax.model import fit_trial_model, load_model, save_model
 from auucmax.rows import part_of
 
 
@@ -124,12 +124,13 @@ def models_of(train):
     stream = ListedRows(train.X, train.y, train.treatment, [700], names=list(train.X.columns))
     streamed = AUUCMax(selection=None).fit(stream)
     table = train.X.assign(y=train.y, t=train.treatment)
-    of_table = fit_trial_model(table, treatment="t", outcome="y", model="tm")
+    named = {"treatment": "t", "outcome": "y"}
+    of_table = auucmax.fit(auucmax.read_trial(table, **named), "tm")
     with tempfile.TemporaryDirectory() as folder:
-        save_model(of_table, f"{folder}/m")
-        loaded = load_model(f"{folder}/m")
-    named = {"treatment": "t", "outcome": "y", "id": "person"}
-    with_ids = fit_trial_model(table.assign(person=np.arange(len(table))), model="tm", **named)
+        of_table.save(f"{folder}/m")
+        loaded = auucmax.load(f"{folder}/m")
+    ids = table.assign(person=np.arange(len(table)))
+    with_ids = auucmax.fit(auucmax.read_trial(ids, id="person", **named), "tm")
     pickled = pickle.loads(pickle.dumps(alone))
     return alone, pipeline, streamed, of_table, with_ids, loaded, pickled
 
@@ -151,13 +152,13 @@ def test_a_search_pays_for_its_candidates_on_the_rows_that_it_compared_them_on(h
     assert certify(search, test.X, test.y, treatment=test.treatment).n_candidates == 4
 
 
-def test_a_trial_model_remembers_its_rows(halves):
+def test_a_fitted_model_recognises_its_rows(halves):
     rows, others = halves
     table, new = (
         part.X.assign(y=part.y, t=part.treatment, place=np.where(part.X["x0"] > 0, "a", "b"))
         for part in (rows, others)
     )
-    model = fit_trial_model(table, treatment="t", outcome="y", model="tm", random_state=0)
+    model = auucmax.fit(auucmax.read_trial(table, treatment="t", outcome="y"), "tm")
     with pytest.raises(ValueError, match="got the rows that it was fitted on"):
         certify(model, table, rows.y, treatment=rows.treatment, method="dkw-bernstein")
     found = certify(model, new, others.y, treatment=others.treatment, method="dkw-bernstein")

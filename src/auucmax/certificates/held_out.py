@@ -106,7 +106,7 @@ class FittedOn(NamedTuple):
 def fitted_on(model: Any) -> FittedOn | None:
     """Return what is known of the rows that a model was fitted on; None if it is nothing.
 
-    It may be inside a search, a pipeline or a TrialModel, and these inside each other.
+    It may be inside a search, a pipeline or an UpliftModel, and these inside each other.
 
     Examples
     --------
@@ -132,14 +132,17 @@ def fitted_on(model: Any) -> FittedOn | None:
         elif hasattr(model, "steps"):
             steps += (model[:-1],) if len(model.steps) > 1 else ()
             model = model.steps[-1][1]
-        elif hasattr(model, "encoder") and hasattr(model, "n_compared"):  # a TrialModel
-            if model.warning is not None:
+        elif hasattr(model, "scorers") and len(model.scorers) == 1:  # an UpliftModel
+            if model.evidence.failed_check:
                 raise ValueError(
-                    f"the model should be that of a trial, got one that is not. {model.warning} "
-                    f"Use model.judge(table), which checks the rows of a sound trial first."
+                    "the model should be that of a randomised trial, got one whose trial failed "
+                    "the check. Use model.evaluate(table), which checks the rows first."
                 )
-            seen = InnerRows((*steps, model.encoder), len(model.encoder.terms_))
-            return FittedOn(model.checksum, seen, model.n_compared)
+            (scorer,) = model.scorers
+            seen = InnerRows((*steps, scorer.encoder), len(scorer.encoder.terms_))
+            # With a hold-out, rows that were set aside look like new ones.
+            n_candidates = model.recipe.n_candidates if model.recipe.hold_out else 1
+            return FittedOn(model.checksum, seen, n_candidates)
         else:
             return None
     # A search compared its models on all rows that it was given, those set aside included.

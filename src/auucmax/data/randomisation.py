@@ -76,7 +76,7 @@ def check_randomisation(
 
     p-values are corrected by Holm's method over all tests, so a properly randomised trial is
     blamed with a probability of about ``alpha`` at most. Below .0001 the check ``stops`` what would
-    follow, such as :func:`auucmax.model.fit_trial_model`; so does a feature in disguise.
+    follow, such as :func:`auucmax.fit`; so does a feature in disguise.
     Weights of the rows are not used. Where only some rows were randomised (``trial.randomised``),
     those are tested. A trial of which nothing could be tested is not ``ok``.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from auucmax._errors import InputError
+from auucmax._shown import Shown
 from auucmax._validation import Floats
 from auucmax.data.hashing import MODULUS, Checksum, row_hashes
 from auucmax.data.read_trial import trial_of
@@ -55,8 +56,8 @@ class Scorer:
         return self.calibration(score) + self.slope * (score - self.centre)
 
 
-@dataclass(frozen=True, eq=False)
-class UpliftModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class UpliftModel(Shown):
     """A fitted model: who gains how much from each arm, and the evidence for it.
 
     Attributes
@@ -72,7 +73,7 @@ class UpliftModel:
     scorers: tuple[Scorer, ...]
     evidence: Evidence
     checksum: Checksum
-    info: Fit = field(repr=False)
+    info: Fit
 
     @property
     def roles(self) -> Roles:
@@ -230,6 +231,3 @@ class UpliftModel:
             f"UpliftModel({self.recipe.model!r}, {arms} against {self.roles.arms[0]!r}, outcome "
             f"{self.roles.outcome.name!r})"
         )
-
-    def __str__(self) -> str:
-        return f"{self.evidence}\n{self!r}"
