@@ -20,9 +20,18 @@ WIDE, NARROW = 720, 360
 Points = Sequence[tuple[float, float | None]]
 
 
-def both(draw: Callable[[int], Markup]) -> Markup:
+def both(draw: Callable[..., Markup], *given: Any) -> Markup:
     """A figure for a wide and for a narrow screen; the style sheet shows one of them."""
-    return draw(WIDE) + draw(NARROW)
+    return draw(*given, WIDE) + draw(*given, NARROW)
+
+
+def label(value: float) -> str:
+    """A round number.
+
+    >>> label(1500.0), label(-0.25)
+    ('1,500', '−0.25')
+    """
+    return f"{value:,.10g}".replace("-", "\u2212")
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -76,18 +85,12 @@ class Axes:
     ) -> Markup:
         """Grid lines, labels of both axes and their titles."""
         marks = ticks(*self.bounds[2:])
-        # As many decimals as the step has: 0.5, 1.0, 1.5, not 0.50 and not 0, 1, 2.
-        step = marks[1] - marks[0]
-        digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        if abs(round(step, digits) - step) > 1e-9 * step:
-            digits += 1  # a step of 2.5
         parts = []
         for value in marks:
             at = self.y(value)
             style = "grid" if value else "zero"
             parts.append(line(style, self.left, at, self.width - self.right, at))
-            label = f"{value:,.{digits}f}".replace("-", "\u2212") + sign
-            parts.append(text(self.left - 6, at + 4, label, "end"))
+            parts.append(text(self.left - 6, at + 4, label(value) + sign, "end"))
         parts += [text(self.x(at), self.base + 18, label, "middle") for at, label in x_labels]
         middle = (self.left + self.width - self.right) / 2
         parts.append(text(middle, self.height - 8, x_title, "middle", "title"))
@@ -103,13 +106,13 @@ class Axes:
             style, f"M{'L'.join(ways)}{end}" if ways else ""
         )
 
-    def svg(self, name: str, label: str, parts: Sequence[Markup]) -> Markup:
+    def svg(self, name: str, about: str, parts: Sequence[Markup]) -> Markup:
         """The figure; ``data-`` attributes are the frame in which the script moves the marker."""
         head = Markup(
             '<svg class="figure {} {}" viewBox="0 0 {} {}" role="img" aria-label="{}" '
             'data-x0="{}" data-x1="{}" data-y0="{}" data-y1="{}">'
         ).format(
-            name, "narrow" if self.width < WIDE else "wide", self.width, self.height, label,
+            name, "narrow" if self.width < WIDE else "wide", self.width, self.height, about,
             self.left, self.width - self.right, self.base, self.top,
         )  # fmt: skip
         return head + Markup("").join(parts) + Markup("</svg>")
@@ -152,7 +155,6 @@ class CurveFigure:
     start: tuple[float, float | None]
     x_labels: tuple[tuple[tuple[float, str], ...], ...]
     titles: tuple[str, str]
-    label: str
 
     def range(self) -> tuple[float, float]:
         """The lowest and highest y."""
@@ -181,7 +183,7 @@ class CurveFigure:
         parts.append(line("marker", axes.x(x), axes.top, axes.x(x), axes.base))
         style = "marker-dot" if y is not None else "marker-dot unseen"
         parts.append(dot(style, axes.x(x), axes.y(y or 0.0)))
-        return axes.svg("curve", self.label, parts)
+        return axes.svg("curve", f"Curve by {self.titles[0]}. A table has the numbers.", parts)
 
 
 def areas_figure(shares: Sequence[Points], figure: CurveFigure, width: int) -> Markup:
@@ -197,8 +199,7 @@ def areas_figure(shares: Sequence[Points], figure: CurveFigure, width: int) -> M
         below = above
     at = axes.x(figure.start[0])
     parts.append(line("marker", at, axes.top, at, axes.base))
-    label = "Part of the people who get each arm; the numbers are in the table."
-    return axes.svg("areas", label, parts)
+    return axes.svg("areas", "Part of the people who get each arm, as in the table.", parts)
 
 
 def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> Markup:
@@ -219,8 +220,7 @@ def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> 
             parts.append(dot("actual", x, axes.y(actual)))
         if predicted is not None:
             parts.append(diamond(axes.x(place + aside), axes.y(predicted)))
-    label = f"Effect in each {part_of(n)}, with intervals. The numbers are in the table below."
-    return axes.svg("deciles", label, parts)
+    return axes.svg("deciles", f"Effect in each {part_of(n)}, as in the table below.", parts)
 
 
 def part_of(n: int) -> str:
@@ -237,9 +237,8 @@ def differences_figure(differences: Sequence[Any], width: int) -> Markup:
     parts = []
     for style, at in (("zero", 0.0), ("random", -0.1), ("random", 0.1)):
         parts.append(line(style, axes.x(at), axes.top, axes.x(at), axes.base))
-    for at in ticks(-most, most, 5):
-        label = f"{at:g}".replace("-", "\u2212")
-        parts.append(text(axes.x(at), axes.base + 18, label, "middle"))
+    marks = ticks(-most, most, 5)
+    parts += [text(axes.x(at), axes.base + 18, label(at), "middle") for at in marks]
     parts.append(text(axes.x(0.0), axes.height - 8, "standard deviations", "middle", "title"))
     for row, (name, value) in enumerate(differences):
         y = axes.y(n - row - 0.5)
@@ -247,36 +246,3 @@ def differences_figure(differences: Sequence[Any], width: int) -> Markup:
         parts.append(text(axes.left - 10, y + 4, short, "end"))
         parts.append(dot("actual", axes.x(value), y))
     return axes.svg("differences", "Differences between the arms, the largest first.", parts)
-
-
-def bar(value: float | None, largest: float) -> Markup:
-    """A bar from the middle to the right (positive) or to the left, for a cell of a table."""
-    length = 0.0 if value is None or largest <= 0 else max(-1.0, min(1.0, value / largest))
-    return Markup(
-        '<svg class="bar" viewBox="-1 0 2 1" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="{}" x="{:.4f}" y="0.15" width="{:.4f}" height="0.7"/>'
-        '<line class="zero" x1="0" x2="0" y1="0" y2="1"/></svg>'
-    ).format("up" if length >= 0 else "down", min(length, 0.0), abs(length))
-
-
-def pair(inside: float | None, outside: float | None) -> Markup:
-    """Two bars, one above the other: shares inside and outside a group; None: few people."""
-    return Markup(
-        '<svg class="bar" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="inside" x="0" y="0.04" width="{:.4f}" height="0.42"/>'
-        '<rect class="outside" x="0" y="0.54" width="{:.4f}" height="0.42"/></svg>'
-    ).format(inside or 0.0, outside or 0.0)
-
-
-def key(style: str) -> Markup:
-    """The key of a line, area or dot in a legend."""
-    shape = line(style, 1, 6, 27, 6)
-    if style == "actual":
-        shape = dot(style, 14, 6)
-    elif style == "predicted":
-        shape = diamond(14, 6)
-    elif style.split()[0] in ("band", "area", "inside", "outside"):
-        shape = Markup('<rect class="{}" x="1" y="0" width="26" height="12"/>').format(style)
-    return Markup(
-        '<svg class="key" width="28" height="12" viewBox="0 0 28 12" aria-hidden="true">{}</svg>'
-    ).format(shape)

@@ -5,6 +5,7 @@
   const slider = document.getElementById("place"), tip = document.getElementById("tip");
   const said = document.getElementById("said"), next = document.getElementById("next");
   const figures = document.querySelectorAll("svg.figure[data-x0]");
+  const panels = Array.from(document.querySelectorAll("section[data-share]"));
   let timer = 0;
 
   function put(id, text) { document.getElementById(id).textContent = text; }
@@ -42,9 +43,9 @@
       });
       return row;
     }));
-    document.querySelectorAll("[data-panel]").forEach(function (panel) {
-      panel.hidden = Number(panel.dataset.panel) !== point.panel;
-    });
+    const away = panels.map(function (panel) { return Math.abs(panel.dataset.share - point.share); });
+    const nearest = away.indexOf(Math.min(...away));
+    panels.forEach(function (panel, k) { panel.hidden = k !== nearest; });
     mark(point);
     // Spoken once the slider rests: a sentence for each step would only be noise.
     clearTimeout(timer);

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
@@ -23,7 +22,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from auucmax._files import whole_file
-from auucmax._json import plain, short
+from auucmax._json import short
 from auucmax._messages import visible
 from auucmax.data.binning import binned
 from auucmax.model.judge import number as known
@@ -33,14 +32,12 @@ from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import figures, randomisation, words
 from auucmax.present.brief import brief
 from auucmax.present.evidence import evidence_brief, targeting_state
-from auucmax.present.slider import STATES, Point, Slider, rival_name, slider
+from auucmax.present.slider import STATES, rival_name, slider
 from auucmax.results import (
     Basis,
-    Deciles,
     Decision,
     Estimate,
     Evidence,
-    People,
     Roles,
     Segment,
     Terms,
@@ -124,55 +121,35 @@ def render_report(
     model: UpliftModel, found: Evidence, terms: Terms, n: int, currency: str, campaign: Any = None
 ) -> tuple[str, Decision | None]:
     """The page as text, and its decision."""
-    roles = found.roles
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
-    outcome_scale, per = words.unit(roles.outcome)
     several = len(found.arms) > 1
     panels = () if several else [own for own in found.arms[0].people if own.columns]
-    tall = float(np.ptp(moved.figure.range())) if moved else 0.0
-    money = f" {visible(currency)}" if currency else ""
+    tall = moved.figure.range() if moved else (0.0, 1.0)
+    share = moved.first.treated if moved else SHARE
     page = _page(
         "report.html.jinja",
-        roles,
-        title=words.title(roles),
+        found.roles,
+        title=words.title(found.roles),
         e=found,
         model=model,
         slider=moved,
+        currency=f" {currency}" if currency else "",
         campaign=None if campaign is None else brief(campaign),
         brief=evidence_brief(found),
-        limits=limits_of(found),
-        panels=panels,
-        panel=_nearest(panels, SHARE) if moved is None else _nearest(panels, _treated(moved.first)),
-        rivals=found.policy.contrasts if several else found.arms[0].rivals,
-        several=several,
-        arm_names=[words.arm_name(roles, label) for label in roles.arms[1:]],
-        per=per,
-        treated_per=per.replace("people", "treated"),
-        scale=outcome_scale,
-        gains=words.gains(roles.outcome),
-        chips=[] if moved is None else [_ranking_chip(found)],
+        ranking=STATES[targeting_state(found)],
         checks=[check_tag(arm.check) for arm in found.arms],
-        deciles=[
-            figures.both(
-                partial(figures.deciles_figure, arm.deciles, outcome_scale, f"effect {per}")
-            )
-            for arm in found.arms
-        ],
-        areas=moved and several and _areas(moved),
-        best_arm=partial(_best_arm, terms=terms),
-        rival_name=partial(rival_name, evidence=found),
-        risk=_risk(found),
+        several=several,
+        panels=panels,
+        panel=min(range(len(panels)), key=lambda k: abs(panels[k].share - share), default=0),
+        limits=limits_of(found),
+        rivals=found.policy.contrasts if several else found.arms[0].rivals,
+        risk=None if several else found.arms[0].risk,
+        best_arm=partial(_best_arm, terms),
+        rival_name=partial(rival_name, found),
+        height=lambda y: words.number(y, words.digits((tall[1] - tall[0]) / 100)),
+        interp=np.interp,
         glossary=GLOSSARY,
-        money=lambda value: words.money(value) + money,
-        height=lambda y: words.number(y, words.digits(tall / 100)),
-        decile=partial(_decile, scale=outcome_scale),
-        data=moved
-        and embedded_json(
-            [
-                own.json(*moved.figure.range()) | {"panel": _nearest(panels, _treated(own))}
-                for own in moved.points
-            ]
-        ),
+        data=moved and embedded_json([own.json(*tall) for own in moved.points]),
     )
     return page, moved and moved.first.decision
 
@@ -194,12 +171,8 @@ def tenths(found: Evidence) -> list[tuple[float, Estimate]]:
 
 def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = "") -> None:
     """Write the page of a check: was the trial randomised, and what do its columns look like?"""
-    trial, drawn = check.trial, []
+    trial = check.trial
     reports = [arm.report.for_others() for arm in check.arms]
-    for report in reports:
-        rows = report.differences.dropna(subset="difference").head(MOST_DIFFERENCES)
-        own = [(short(name), gap) for name, gap in zip(rows["feature"], rows["difference"])]  # noqa: B905
-        drawn.append(own and figures.both(partial(figures.differences_figure, own)))
     page = _page(
         "check.html.jinja",
         trial.roles,
@@ -207,18 +180,16 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
         brief=brief(check),
         check=check,
         file=file,
+        several=len(reports) > 1,
         reports=reports,
         checks=[check_tag(report.to_dict()) for report in reports],
-        missing=[
-            (arm.arm, row)
-            for arm, report in zip(check.arms, reports, strict=True)
-            for row in report.missing.to_dict("records")
+        differences=[
+            report.differences.dropna(subset="difference").head(MOST_DIFFERENCES)
+            for report in reports
         ],
-        differences=drawn,
         people=describe_arms(binned(trial.X), trial.arm, trial.roles.arms[1:], 1.0),
         slider=None,
         glossary={},
-        data=embedded_json(plain(check.to_json())),
     )
     _write(path, page)
 
@@ -237,11 +208,6 @@ def _terms(
     return terms
 
 
-def _ranking_chip(found: Evidence) -> tuple[str, str]:
-    style, word = STATES[targeting_state(found)]
-    return style, f"better than random targeting: {word}"
-
-
 def check_tag(check: dict[str, Any] | None) -> tuple[str, str]:
     """Colour and words for a check of the randomisation."""
     if check is None:
@@ -251,29 +217,14 @@ def check_tag(check: dict[str, Any] | None) -> tuple[str, str]:
     return ("ok", "balanced") if check["ok"] else ("caution", "check warns")
 
 
-def _areas(moved: Slider) -> Markup:
-    shares = [
-        [(0.0, 0.0), *((own.at, own.plan.counts[k] / own.plan.n_people) for own in moved.points)]
-        for k in range(len(moved.first.plan.counts))
-    ]
-    return figures.both(partial(figures.areas_figure, shares, moved.figure))
-
-
-def _best_arm(part: Segment, terms: Terms) -> int:
-    """The arm of the highest profit, or effect, on the rows that the segments were found on; -1:
-    none."""
-    worth = terms.value if terms.has_profit and terms.value is not None else 1.0
-    prices = (terms.cost if terms.has_profit else None) or (0.0,) * len(part.trained)
+def _best_arm(terms: Terms, part: Segment) -> int:
+    """The arm of the highest profit, or effect, on the rows that the segments were found on; -1
+    for the control."""
+    worth, prices = terms.value, terms.cost
+    if worth is None or prices is None:
+        worth, prices = 1.0, (0.0,) * len(part.trained)
     nets = [worth * gain - price for gain, price in zip(part.trained, prices, strict=True)]
     return int(np.argmax(nets)) if max(nets) > 0 else -1
-
-
-def _risk(found: Evidence) -> Any:
-    """The policy risk at a share, with one arm and an outcome of 0 and 1."""
-    curve, risk = found.policy.curve, found.arms[0].risk
-    if len(found.arms) > 1 or risk is None:
-        return None
-    return lambda share: words.number(float(np.interp(share, curve.spend, risk)), 4)
 
 
 def _page(template: str, roles: Roles, **values: Any) -> str:
@@ -289,22 +240,17 @@ def _page(template: str, roles: Roles, **values: Any) -> str:
             f"base-uri 'none'; form-action 'none'",
             css=Markup(css),
             script=Markup(script),
-            arm_name=partial(_arm_name, roles),
-            effect=partial(words.estimate, scale=words.unit(roles.outcome)[0], sign=True),
-            total=lambda own: "not known" if own is None else words.estimate(own),
-            unbroken=unbroken,
-            short=short,
-            percent=lambda share: "few" if share is None else words.percent(share),
-            number=_number,
-            whole=lambda n: f"{n:,.0f}",
+            words=words,
+            figures=figures,
+            scale=words.unit(roles.outcome)[0],
+            per=words.unit(roles.outcome)[1],
+            gains=words.gains(roles.outcome),
             check_verdict=randomisation.verdict,
-            p_value=words.p_value,
+            arm_name=partial(_arm_name, roles),
+            Estimate=Estimate,
             day=_day,
-            key=figures.key,
-            bar=figures.bar,
-            pair=figures.pair,
-            part_of=figures.part_of,
-            figure=lambda moved: figures.both(moved.figure.draw),
+            short=short,
+            unbroken=unbroken,
             **values,
         )
     )
@@ -314,28 +260,6 @@ def _arm_name(roles: Roles, label: str) -> Markup:
     """The name of an arm, on one line where it is a code."""
     name = Markup("{}").format(shown(words.arm_name(roles, label)))
     return name.replace(" = ", Markup("&nbsp;=&nbsp;"))
-
-
-def _number(value: float) -> str:
-    """Three digits of a number, or all before the point."""
-    return words.number(value, words.digits(value / 100))
-
-
-def _treated(point: Point) -> float:
-    return sum(point.plan.counts) / point.plan.n_people
-
-
-def _nearest(panels: Sequence[People], share: float) -> int:
-    """The place of the panel about the top share that is nearest to another one."""
-    return min(range(len(panels)), key=lambda k: abs(panels[k].share - share), default=0)
-
-
-def _decile(found: Deciles, k: int, scale: float) -> str:
-    value = found.uplift[k]
-    if value is None:
-        return "too few people"
-    own = Estimate(value=value, se=found.se[k], lower=found.lower[k], upper=found.upper[k])
-    return words.estimate(own, scale=scale, sign=True)
 
 
 def _day(days: float) -> str:

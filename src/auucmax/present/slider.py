@@ -13,8 +13,8 @@ import numpy as np
 
 from auucmax._json import short
 from auucmax.present import words
-from auucmax.present.chosen import decision_brief
-from auucmax.present.figures import CurveFigure, ticks
+from auucmax.present.brief import brief
+from auucmax.present.figures import CurveFigure, Points, ticks
 from auucmax.results import Brief, Decision, Estimate, Evidence, Plan, State, Terms
 from auucmax.targeting.rule import decide, plan_at, price_factor
 
@@ -49,6 +49,11 @@ class Point:
         return self.decision.plan
 
     @property
+    def treated(self) -> float:
+        """The share of people treated."""
+        return sum(self.plan.counts) / self.plan.n_people
+
+    @property
     def chip(self) -> tuple[str, str]:
         """Colour and words of the state."""
         style, word = STATES[self.decision.state]
@@ -58,9 +63,10 @@ class Point:
         """What the script needs; ``low`` and ``high``: the range of the figure."""
         return {
             "label": self.label,
+            "share": self.treated,
             "at": round(self.at, 6),
             "y": None if self.y is None else round((self.y.value - low) / (high - low), 6),
-            "value": self.value,
+            "value": words.why(self.plan.missing) if self.y is None else words.estimate(self.y),
             "style": self.chip[0],
             "state": self.chip[1],
             "verdict": self.words.verdict,
@@ -68,25 +74,18 @@ class Point:
             "next": self.words.next_step or "",
         }
 
-    @property
-    def value(self) -> str:
-        """The profit or gain with its interval."""
-        if self.y is None:
-            return words.why(self.plan.missing)
-        return words.estimate(self.y, sign=not self.plan.terms.has_profit)
-
 
 @dataclass(frozen=True)
 class Slider:
     """What the slider can show, and the place of the decision that was asked for.
 
-    ``buttons``: names, labels and places; ``legend``: styles and names of lines.
+    ``buttons``: names and places; ``legend``: styles and names of lines.
     """
 
     points: tuple[Point, ...]
     start: int
     title: str
-    buttons: tuple[tuple[str, str, int], ...]
+    buttons: tuple[tuple[str, int], ...]
     figure: CurveFigure
     legend: tuple[tuple[str, str], ...]
 
@@ -104,147 +103,126 @@ class Slider:
 
 def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
     """The decision that the terms ask for, and those of all other shares or budgets."""
-    curve, several = evidence.policy.curve, len(evidence.arms) > 1
+    curve, outcome = evidence.policy.curve, evidence.roles.outcome
     first = decide(evidence, terms, n)
-    in_money = several and terms.cost is not None
+    own = first.plan.share
+    in_money = len(evidence.arms) > 1 and terms.cost is not None
     factor = price_factor(curve, replace(terms, share=None)) if in_money else 1.0
     most = curve.spend[-1]
-    if factor is None or most == 0:  # costs of other ratios, or no arm for anybody
-        spends = np.array([first.plan.share])
-    else:
+    spends = np.array([own])
+    if factor is not None and most > 0:  # no costs of other ratios, and arms for somebody
         spends = np.linspace(0, most, N_POINTS + 1)[1:]
-        spends = np.append(spends[abs(spends - first.plan.share) > 1e-9 * most], first.plan.share)
-        spends.sort()
+        spends = np.sort(np.append(spends[abs(spends - own) > 1e-9 * most], own))
     money = (factor or 1.0) * n
-    treated = np.array(curve.shares).sum(axis=1)
-    asked = []
-    for spend in spends.tolist():
-        share = float(np.interp(spend, curve.spend, treated))
-        other = {"budget": money * spend} if in_money else {"share": share, "budget": None}
-        asked.append(replace(terms, **({"share": None} | other)))
-    plans = [plan_at(evidence, own, n, at) for own, at in zip(asked, spends, strict=True)]
+    shares = np.interp(spends, curve.spend, np.array(curve.shares).sum(axis=1)).tolist()
+    asked = [replace(terms, share=share, budget=None) for share in shares]
+    if in_money:
+        asked = [replace(terms, share=None, budget=money * spend) for spend in spends.tolist()]
+    plans = [plan_at(evidence, one, n, at) for one, at in zip(asked, spends, strict=True)]
     points = []
-    for own, plan in zip(asked, plans, strict=True):
+    for one, plan in zip(asked, plans, strict=True):
         decision = first
-        if plan.share != first.plan.share:
-            decision = decide(evidence, own, n, plan=plan, points=plans)
-        label = words.percent(sum(decision.plan.counts) / n)
+        if plan.share != own:
+            decision = decide(evidence, one, n, plan=plan, points=plans)
+        plan = decision.plan
+        label = words.percent(sum(plan.counts) / n)
         if in_money:
             label = f"{words.money(money * plan.share)} {currency}".rstrip()
-        at = plan.share / most if most else 0.0
-        points.append(
-            Point(
-                decision,
-                decision_brief(decision),
-                label,
-                at,
-                _in_unit(evidence, decision.plan),
-            )
-        )
-    start = int(np.searchsorted(spends, first.plan.share))
-    lines, legend = _lines(evidence, points)
+        y = None
+        if plan.gain is not None:
+            y = Estimate(**{
+                end: None if (gain := getattr(plan.gain, end)) is None else _y(outcome, plan, gain)
+                for end in ("value", "lower", "upper")
+            })  # fmt: skip
+        points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y))
+    start = int(np.searchsorted(spends, own))
+    named = _named(evidence, terms.has_profit)
+    known = [(one.at, one.y) for one in points if one.y is not None]
     marks, buttons = _places(points)
+    y_title = f"{words.gains(outcome)} gained {words.unit(outcome)[1]}"
+    if terms.has_profit:
+        y_title = f"profit, {currency}" if currency else "profit"
     title = "Budget" if in_money else "Share of people treated"
-    known = [(own.at, own.y) for own in points if own.y is not None]
+    write, largest = (words.money, most * money) if in_money else (words.percent, most)
     figure = CurveFigure(
         curve=[(0.0, 0.0), *((at, y.value) for at, y in known)],
         lower=[(at, y.lower) for at, y in known if y.upper is not None],
         upper=[(at, y.upper) for at, y in known if y.lower is not None],
-        lines=lines,
-        guarantees=_guarantees(evidence, points),
+        lines=tuple((style, _line(evidence, points, gain)) for style, _, gain in named),
+        guarantees=[
+            (one.at, least if terms.has_profit else least * words.unit(outcome)[0] / n)
+            for one in points
+            if (least := one.plan.guaranteed or 0.0) > 0
+        ],
         marks=marks,
         start=(points[start].at, None if (y := points[start].y) is None else y.value),
-        x_labels=tuple(_labels(most * (money if in_money else 1.0), in_money, k) for k in (6, 4)),
-        titles=(title.lower(), _y_title(evidence, points[0].plan, currency)),
-        label=f"Curve by {title.lower()}. The numbers are in a table below.",
+        x_labels=tuple(
+            tuple((x / largest, write(x)) for x in (ticks(0.0, largest, k) if largest else ()))
+            for k in (6, 4)
+        ),
+        titles=(title.lower(), y_title),
     )
+    legend = tuple((style, name) for style, name, _ in named)
     return Slider(tuple(points), start, title, buttons, figure, legend)
 
 
-def _in_unit(evidence: Evidence, plan: Plan) -> Estimate | None:
-    """The profit of all people, or the gain in the unit of the page."""
-    if plan.terms.has_profit or plan.gain is None:
-        return plan.profit
-    scale = words.unit(evidence.roles.outcome)[0] / plan.n_people
-    found = plan.gain
-    lower, upper = (None if end is None else scale * end for end in (found.lower, found.upper))
-    return Estimate(value=scale * found.value, lower=lower, upper=upper)
-
-
-def _y_title(evidence: Evidence, plan: Plan, currency: str) -> str:
+def _y(outcome: Any, plan: Plan, gain: float) -> float:
+    """A gain of all people as profit, or in the unit of the page."""
     if plan.terms.has_profit:
-        return f"profit, {currency}" if currency else "profit"
-    return f"{words.gains(evidence.roles.outcome)} gained {words.unit(evidence.roles.outcome)[1]}"
+        return (plan.terms.value or 0.0) * gain - (plan.spend or 0.0)
+    return gain * words.unit(outcome)[0] / plan.n_people
 
 
-def _gains(evidence: Evidence, points: Sequence[Point], gain: Sequence[float]) -> list[Any]:
-    """A line of gains per person on the trial's curve, at the points, in the unit of the page."""
-    curve, scale = evidence.policy.curve, words.unit(evidence.roles.outcome)[0]
+def _line(evidence: Evidence, points: Sequence[Point], gain: Sequence[float]) -> Points:
+    """A line of gains per person along the trial's curve, in the unit of the page."""
+    spend, outcome = evidence.policy.curve.spend, evidence.roles.outcome
     found = [(0.0, 0.0)]
     for own in points:
-        terms, here = own.plan.terms, float(np.interp(own.plan.share, curve.spend, gain))
-        y = scale * here
-        if terms.has_profit:
-            y = (terms.value or 0.0) * own.plan.n_people * here - (own.plan.spend or 0.0)
-        found.append((own.at, y))
+        here = own.plan.n_people * float(np.interp(own.plan.share, spend, gain))
+        found.append((own.at, _y(outcome, own.plan, here)))
     return found
 
 
-def _lines(evidence: Evidence, points: Sequence[Point]) -> tuple[Any, tuple[tuple[str, str], ...]]:
-    """The other lines of the figure, and the legend.
+def _named(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequence[float]]]:
+    """Styles, names and gains of the other lines.
 
     With several arms, simpler policies spend other amounts: they are drawn as gains only.
     """
-    named = [("random", "random targeting", evidence.policy.curve.random)]
-    rivals = evidence.arms[0].rivals if len(evidence.arms) == 1 else evidence.policy.contrasts[1:]
-    if len(evidence.arms) == 1 or not points[0].plan.terms.has_profit:
-        for number, own in enumerate(rivals):
-            named.append((f"rival c{number % 5}", rival_name(own.against, evidence), own.curve))
-    lines = tuple((style, _gains(evidence, points, gain)) for style, _, gain in reversed(named))
-    return lines, tuple((style, name) for style, name, _ in named)
+    several = len(evidence.arms) > 1
+    others = evidence.policy.contrasts[1:] if several else evidence.arms[0].rivals
+    found = [("random", "random targeting", evidence.policy.curve.random)]
+    for number, own in enumerate(() if several and has_profit else others):
+        found.append((f"rival c{number % 5}", rival_name(evidence, own.against), own.curve))
+    return found
 
 
-def rival_name(against: str, evidence: Evidence) -> str:
+def rival_name(evidence: Evidence, against: str) -> str:
     """What a contrast is against."""
     if len(evidence.arms) == 1:
         return words.model_name(against, evidence.roles.outcome)
-    everyone = against.removeprefix("everyone: ")
     if against == "random":
         return "the same arms for random people"
+    everyone = against.removeprefix("everyone: ")
     return f"{short(everyone)} for everyone" if everyone != against else f"{short(against)} alone"
-
-
-def _guarantees(evidence: Evidence, points: Sequence[Point]) -> list[tuple[float, float]]:
-    """Guaranteed profits or gains above 0, in the unit of the page."""
-    found = []
-    for own in points:
-        if (least := own.plan.guaranteed or 0.0) > 0:
-            per_person = words.unit(evidence.roles.outcome)[0] / own.plan.n_people
-            found.append((own.at, least if own.plan.terms.has_profit else least * per_person))
-    return found
 
 
 def _places(points: Sequence[Point]) -> tuple[Any, Any]:
     """Marks of the figure, and buttons, where a profit is known."""
-    if not points[0].plan.terms.has_profit or len(points) == 1:
+    marks: list[tuple[str, float]] = []
+    buttons: list[tuple[str, int]] = []
+    known = [k for k, own in enumerate(points) if own.plan.profit is not None]
+    gains = [k for k in known if (points[k].y or Estimate(value=0.0)).value > 0]
+    if not gains or len(points) == 1:
         return (), ()
-    values = [-np.inf if own.y is None else own.y.value for own in points]
-    lower = [-np.inf if own.y is None or own.y.lower is None else own.y.lower for own in points]
-    best, safest = int(np.argmax(values)), int(np.argmax(lower))
-    marks, buttons = [], []
-    if values[best] > 0:
-        marks.append((f"best {points[best].label}", points[best].at))
-        buttons.append(("Highest expected profit", points[best].label, best))
-        above = [own for own, value in zip(points, values, strict=True) if value > 0]
-        if above[-1] is not points[-1]:
-            marks.append((f"break-even {above[-1].label}", above[-1].at))
-    if lower[safest] > 0 and safest != best:
-        buttons.append(("Highest lower end of the interval", points[safest].label, safest))
+
+    def by(end: str) -> int:
+        return max(known, key=lambda k: -np.inf if (y := getattr(points[k].y, end)) is None else y)
+
+    best, safest = by("value"), by("lower")
+    marks.append((f"best {points[best].label}", points[best].at))
+    buttons.append(("Highest expected profit", best))
+    if gains[-1] != known[-1]:
+        marks.append((f"break-even {points[gains[-1]].label}", points[gains[-1]].at))
+    if safest != best and (points[safest].y.lower or 0.0) > 0:
+        buttons.append(("Highest lower end of the interval", safest))
     return tuple(marks), tuple(buttons)
-
-
-def _labels(most: float, in_money: bool, n: int) -> tuple[tuple[float, str], ...]:
-    """Round shares or amounts along the curve."""
-    found = ticks(0.0, most, n) if most > 0 else [0.0]
-    write = words.money if in_money else words.percent
-    return tuple((value / most if most else 0.0, write(value)) for value in found)
