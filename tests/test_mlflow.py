@@ -28,7 +28,7 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported: no 
 mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed (extra mlflow)")
 
 from auucmax import mlflow as flavour  # noqa: E402
-from auucmax.model import save_model  # noqa: E402
+from auucmax._errors import InputError  # noqa: E402
 
 FILES = {
     "MLmodel", "README.md", "conda.yaml", "evidence.json", "model.auucmax", "python_env.yaml",
@@ -54,14 +54,15 @@ def people():
 
 
 def check(model, people, found):
-    assert list(found) == ["score", "uplift"]
+    assert list(found) == ["score", "uplift", "arm"]
     np.testing.assert_allclose(found["score"], model.predict(people), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found["uplift"], model.uplift(people), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["uplift"], model.uplift(people)[:, 0], rtol=0, atol=1e-12)
+    assert set(found["arm"]) <= set(model.roles.arms)
 
 
 def test_what_is_stored(model, folder):
     assert {path.name for path in folder.iterdir()} == FILES
-    assert json.loads((folder / "evidence.json").read_text()) == model.evidence.to_dict()
+    assert json.loads((folder / "evidence.json").read_text()) == model.evidence.to_json()
     assert (folder / "README.md").read_text().startswith("---\nlibrary_name: auucmax\n")
     assert "</html>" in (folder / "report.html").read_text()
     described = mlflow.models.Model.load(str(folder))
@@ -79,7 +80,7 @@ def test_the_signature_has_the_columns_and_their_types(model, folder):
         "age": "double", "town": "string", "member": "boolean", "joined": "datetime",
         "spent": "double",
     }  # fmt: skip
-    assert signature.outputs.input_names() == ["score", "uplift"]
+    assert signature.outputs.input_names() == ["score", "uplift", "arm"]
 
 
 def test_it_scores_as_the_model_does(model, folder, people):
@@ -101,7 +102,7 @@ def test_it_scores_as_the_model_does(model, folder, people):
 
 def test_the_model_itself_comes_back_with_its_evidence(model, folder, people):
     again = flavour.load_model(folder)
-    assert again.evidence.to_dict() == model.evidence.to_dict()
+    assert again.evidence.to_json() == model.evidence.to_json()
     assert (again.predict(people) == model.predict(people)).all()
 
 
@@ -109,11 +110,12 @@ def test_several_arms(tmp_path):
     model, people = fitted(arms_table(1_500)), arms_table(100, random_state=3)
     flavour.save_model(model, tmp_path / "arms")
     facts = json.loads((tmp_path / "arms" / "evidence.json").read_text())
-    assert (list(facts["arms"]), facts["policy"]) == (["mail", "phone"], model.policy)
+    assert facts == model.evidence.to_json()
     found = mlflow.pyfunc.load_model(str(tmp_path / "arms")).predict(people)
     uplift = model.uplift(people)
-    assert list(found) == ["uplift mail", "uplift phone", "arm"]
-    np.testing.assert_allclose(found.iloc[:, :2], uplift, rtol=0, atol=1e-12)
+    assert list(found) == ["score mail", "uplift mail", "score phone", "uplift phone", "arm"]
+    np.testing.assert_allclose(found.iloc[:, [0, 2]], model.predict(people), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.iloc[:, [1, 3]], uplift, rtol=0, atol=1e-12)
     best = np.where(uplift.max(axis=1) > 0, 1 + uplift.argmax(axis=1), 0)
     assert found["arm"].tolist() == np.array(["none", "mail", "phone"])[best].tolist()
 
@@ -125,7 +127,7 @@ def test_it_is_logged_to_a_run(model, people, tmp_path, monkeypatch):
         with mlflow.start_run():
             info = flavour.log_model(model, "visits", tags={"season": "spring"})
         check(model, people, mlflow.pyfunc.load_model(info.model_uri).predict(people))
-        assert flavour.load_model(info.model_uri).evidence.to_dict() == model.evidence.to_dict()
+        assert flavour.load_model(info.model_uri).evidence.to_json() == model.evidence.to_json()
         local = mlflow.artifacts.download_artifacts(artifact_uri=info.model_uri)
         assert {path.name for path in Path(local).iterdir()} >= FILES
     finally:
@@ -149,7 +151,7 @@ def test_a_local_database_and_its_registry(model, people, tmp_path):
         mlflow.MlflowClient().set_registered_model_alias("visits", "champion", "2")
         for found in ("models:/visits/1", "models:/visits@champion", info.model_uri):
             check(model, people, mlflow.pyfunc.load_model(found).predict(people))
-            assert flavour.load_model(found).evidence.to_dict() == model.evidence.to_dict()
+            assert flavour.load_model(found).evidence.to_json() == model.evidence.to_json()
         local = mlflow.artifacts.download_artifacts(artifact_uri="models:/visits/2")
         assert {path.name for path in Path(local).iterdir()} >= FILES
         assert list((tmp_path / "files").rglob("model.auucmax"))
@@ -159,12 +161,12 @@ def test_a_local_database_and_its_registry(model, people, tmp_path):
 
 
 def test_another_folder_is_refused(model, folder, tmp_path):
-    with pytest.raises(ValueError, match="should not be there, or be empty"):
+    with pytest.raises(ValueError, match="a new or empty folder"):
         flavour.save_model(model, folder)
     other = mlflow.models.Model(flavors={"python_function": {"loader_module": "elsewhere"}})
     other.save(str(tmp_path / "MLmodel"))
-    save_model(model, tmp_path / "model.auucmax")
-    with pytest.raises(ValueError, match="flavour auucmax, got python_function"):
+    model.save(tmp_path / "model.auucmax")
+    with pytest.raises(InputError, match="python_function"):
         flavour.load_model(tmp_path)
     (tmp_path / "MLmodel").write_text('flavors:\n  "\\e[2Jevil": {a: 1}\n')
     with pytest.raises(ValueError, match=r"flavour auucmax, got \ufffd.2Jevil"):

@@ -1,9 +1,8 @@
 """Models in MLflow: saved, logged and loaded as a flavour of their own, and served as a pyfunc.
 
-The only module that imports mlflow. What is stored is the model file of
-:func:`auucmax.model.save_model`, which holds no row and runs no code; beside it are
-the evidence: the page (``report.html``), the numbers (``evidence.json``) and the card
-(``README.md``). Nothing is pickled.
+The only module that imports mlflow. The model is stored as its own file, which holds no row and
+runs no code; next to it are the page (``report.html``), the evidence (``evidence.json``) and the
+card (``README.md``). Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax import model as models
+from auucmax._errors import InputError
 from auucmax._messages import visible
 from auucmax._optional import import_optional
 from auucmax._version import __version__
-from auucmax.model import ArmsModel, TrialModel
-from auucmax.present import model_card, summarise_arms, summarise_model, write_report
+from auucmax.model import UpliftModel, load
+from auucmax.present import model_card, write_report
 
 FLAVOR_NAME = "auucmax"
 _FILE, _PAGE, _EVIDENCE, _CARD = "model.auucmax", "report.html", "evidence.json", "README.md"
@@ -40,7 +39,7 @@ def get_default_pip_requirements() -> list[str]:
 
 
 def save_model(
-    model: TrialModel | ArmsModel,
+    model: UpliftModel,
     path: str | Path,
     *,
     mlflow_model: Any = None,
@@ -53,27 +52,31 @@ def save_model(
 
     Parameters
     ----------
-    model : what ``fit_trial_model``, ``fit_arms_model`` or ``auucmax.model.load_model`` gave.
-    path : a folder that is not there, or empty.
+    model : from :func:`auucmax.fit` or :func:`auucmax.load`.
+    path : a new or empty folder.
     mlflow_model : ``mlflow.models.Model`` that the flavour is added to; None: a new one.
     signature : ``ModelSignature``; None: that of :func:`signature_of`.
-    metadata : what else MLflow keeps of the model.
-    pip_requirements, extra_pip_requirements : in place of, or beside, this version of auucmax.
+    metadata : more about the model, which MLflow keeps.
+    pip_requirements, extra_pip_requirements : instead of, or in addition to, this version of
+        auucmax.
     """
     mlflow = import_optional("mlflow", extra="mlflow")
     folder = Path(path).resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(
-            f"the folder {folder.name} should not be there, or be empty, got one with files. Name "
-            f"another one."
+        raise InputError(
+            "path", "a new or empty folder", f"{folder.name}, with files", "Name another one."
         )
     there = next(parent for parent in folder.parents if parent.exists())
-    # In a folder of its own, which becomes the one that is named: half a folder would be in the way
-    # of the next attempt, and what others put there meanwhile is not ours to remove.
+    # In a private folder, which is renamed when it is whole: half a folder would be in the way of
+    # the next attempt, and files that others put there meanwhile are not ours to remove.
     with tempfile.TemporaryDirectory(prefix=".auucmax-", dir=there) as private:
         whole = Path(private) / folder.name
         whole.mkdir()
-        _write_model(model, whole)
+        model.save(whole / _FILE)
+        write_report(model, whole / _PAGE)
+        (whole / _CARD).write_text(model_card(model), encoding="utf-8")
+        evidence = json.dumps(model.evidence.to_json(), allow_nan=False, indent=1)
+        (whole / _EVIDENCE).write_text(evidence, encoding="utf-8")
         described = mlflow.models.Model() if mlflow_model is None else mlflow_model
         described.signature = signature_of(model) if signature is None else signature
         if metadata is not None:
@@ -86,7 +89,7 @@ def save_model(
         whole.rename(folder)
 
 
-def _describe(model: TrialModel | ArmsModel, folder: Path, described: Any) -> None:
+def _describe(model: UpliftModel, folder: Path, described: Any) -> None:
     """The file ``MLmodel``: how MLflow loads what is in the folder."""
     pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
     pyfunc.add_to_model(
@@ -100,27 +103,11 @@ def _describe(model: TrialModel | ArmsModel, folder: Path, described: Any) -> No
         FLAVOR_NAME,
         auucmax_version=__version__,
         data=_FILE,
-        model=model.model_name,
-        arms=model.labels if isinstance(model, ArmsModel) else None,
+        model=model.recipe.model,
+        arms=list(model.arms),
     )
     described.model_size_bytes = sum(file.stat().st_size for file in folder.iterdir())
     described.save(str(folder / "MLmodel"))
-
-
-def _write_model(model: TrialModel | ArmsModel, folder: Path) -> None:
-    """The model file and the evidence."""
-    models.save_model(model, folder / _FILE)
-    summary = summarise_model(model) if isinstance(model, TrialModel) else summarise_arms(model)
-    write_report(summary, folder / _PAGE)
-    (folder / _CARD).write_text(model_card(model, summary), encoding="utf-8")
-    facts: dict[str, Any]
-    if isinstance(model, TrialModel):
-        facts = model.evidence.to_dict()
-    else:
-        arms = {label: own.evidence.to_dict() for label, own in model.models.items()}
-        facts = {"arms": arms, "policy": model.policy}
-    text = json.dumps(facts, allow_nan=False, indent=1)
-    (folder / _EVIDENCE).write_text(text, encoding="utf-8")
 
 
 def _write_environment(
@@ -139,7 +126,7 @@ def _write_environment(
 
 
 def log_model(
-    model: TrialModel | ArmsModel,
+    model: UpliftModel,
     name: str = "model",
     *,
     registered_model_name: str | None = None,
@@ -165,7 +152,7 @@ def log_model(
     )
 
 
-def load_model(model_uri: str | Path) -> TrialModel | ArmsModel:
+def load_model(model_uri: str | Path) -> UpliftModel:
     """The model itself, with its evidence, from a folder or an address of MLflow.
 
     ``mlflow.pyfunc.load_model`` gives what every tool of MLflow can call.
@@ -174,26 +161,25 @@ def load_model(model_uri: str | Path) -> TrialModel | ArmsModel:
     folder = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri))
     flavors = mlflow.models.Model.load(folder).flavors
     if FLAVOR_NAME not in flavors:
-        raise ValueError(
-            f"the model should have the flavour {FLAVOR_NAME}, got "
-            f"{visible(', '.join(flavors))[:200]}. Load it "
-            f"by the library that saved it."
-        )
+        raise InputError(
+            "the model", f"of the flavour {FLAVOR_NAME}", visible(", ".join(flavors))[:200],
+            "Load it by the library that saved it.",
+        )  # fmt: skip
     return _loaded(Path(folder) / _FILE)
 
 
-def _loaded(file: Path) -> TrialModel | ArmsModel:
+def _loaded(file: Path) -> UpliftModel:
     """The model of a file that is in its folder, and not a link to anything else."""
     if not file.resolve().is_relative_to(file.parent.resolve()):
-        raise ValueError(
-            f"{visible(file.name)} should be a file of the model's folder, got a link out of it. "
-            f"Log the model again, or copy the file into the folder."
-        )
-    return models.load_model(file)
+        raise InputError(
+            visible(file.name), "a file of the model's folder", "a link out of it",
+            "Log the model again, or copy the file into the folder.",
+        )  # fmt: skip
+    return load(file)
 
 
-def signature_of(model: TrialModel | ArmsModel) -> Any:
-    """The ``ModelSignature``: columns that the model reads, and those that it gives.
+def signature_of(model: UpliftModel) -> Any:
+    """The ``ModelSignature``: the columns that scores depend on, and those of the result.
 
     Numbers are doubles, into which MLflow turns no 64-bit integers: convert these, or pass another
     signature.
@@ -201,44 +187,41 @@ def signature_of(model: TrialModel | ArmsModel) -> Any:
     models = import_optional("mlflow.models", extra="mlflow")
     schema = import_optional("mlflow.types.schema", extra="mlflow")
     inputs = [schema.ColSpec(_TYPES[kind], name) for name, kind in model.inputs.items()]
-    outputs = [schema.ColSpec("double", name) for name in _uplift_names(model)]
-    if isinstance(model, ArmsModel):
-        outputs.append(schema.ColSpec("string", "arm"))
+    outputs = [schema.ColSpec("double", name) for name in _names(model)]
+    outputs.append(schema.ColSpec("string", "arm"))
     return models.ModelSignature(schema.Schema(inputs), schema.Schema(outputs))
 
 
-def _uplift_names(model: TrialModel | ArmsModel) -> list[str]:
-    if isinstance(model, TrialModel):
-        return ["score", "uplift"]
-    return [f"uplift {label}" for label in model.labels]
+def _names(model: UpliftModel) -> list[str]:
+    """Score and uplift for each arm, named as in the other exports."""
+    suffixes = [f" {arm}" for arm in model.arms] if len(model.arms) > 1 else [""]
+    return [f"{number}{suffix}" for suffix in suffixes for number in ("score", "uplift")]
 
 
 def _load_pyfunc(path: str) -> _Scores:
-    """What MLflow calls to load a model as a pyfunc."""
+    """The model as a pyfunc; MLflow calls this."""
     return _Scores(_loaded(Path(path)))
 
 
 class _Scores:
     """A model as MLflow calls it: a frame in, a frame of scores out."""
 
-    def __init__(self, model: TrialModel | ArmsModel) -> None:
+    def __init__(self, model: UpliftModel) -> None:
         self._model = model
 
-    def get_raw_model(self) -> TrialModel | ArmsModel:
+    def get_raw_model(self) -> UpliftModel:
         """The model itself, as MLflow asks for it."""
         return self._model
 
     def predict(self, model_input: pd.DataFrame, params: Any = None) -> pd.DataFrame:
-        """Score and uplift; of several arms the uplift of each, and the arm of the highest.
+        """Score and uplift for each arm, and the arm of the highest uplift.
 
-        That is the control if no uplift is above 0: costs are for ``auucmax target``.
+        That is the control if no uplift is above 0: costs are for ``model.target``.
         """
-        names, model = _uplift_names(self._model), self._model
-        if isinstance(model, TrialModel):
-            score = model.predict(model_input)
-            found = np.column_stack([score, model.calibration(score)])
-            return pd.DataFrame(found, columns=names)
-        uplift = model.uplift(model_input)
-        labels = np.array([model.control, *model.labels], dtype=object)
+        model = self._model
+        scores = model.scores(model_input)
+        uplift = model.uplift_of(scores)
+        both = np.stack([scores, uplift], axis=2).reshape(len(scores), -1)
         best = np.where(uplift.max(axis=1) > 0, 1 + uplift.argmax(axis=1), 0)
-        return pd.DataFrame(uplift, columns=names).assign(arm=labels[best])
+        labels = np.array(model.roles.arms, dtype=object)
+        return pd.DataFrame(both, columns=_names(model)).assign(arm=labels[best])
