@@ -30,8 +30,8 @@ def cases(*, quick: bool = False) -> list[Case]:
 
 
 def choose(n: int, limited: bool) -> Callable[[], Any]:
-    from auucmax.targeting import choose_arms
+    from auucmax.targeting import choose as chosen
 
     uplift = np.random.default_rng(0).normal(0.02, 0.05, (n, ARMS))
     limits = {"at_most": [n / 10, np.inf, np.inf]} if limited else {}
-    return lambda: choose_arms(uplift, cost=list(COSTS), budget=0.05 * n, **limits)
+    return lambda: chosen(uplift, cost=list(COSTS), budget=0.05 * n, **limits)

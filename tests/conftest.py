@@ -35,7 +35,7 @@ SLOW_DOCTESTS = (
     "src/auucmax/certificates/certify.py",
     "src/auucmax/certificates/fixed_bets.py",
     "src/auucmax/certificates/progressive.py",
-    "src/auucmax/metrics/budget.py",
+    "src/auucmax/metrics/gains.py",
     "src/auucmax/present/card.py",
     "src/auucmax/present/summary.py",
     "src/auucmax/model/",

@@ -217,3 +217,23 @@ def test_same_seed_same_band_and_tighter_level_wider_band():
     assert np.isnan(a.lower[0])
     assert np.isfinite(a.lower[5:]).all()
     assert wide.critical > a.critical > 1.96
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_band_holds_where_the_top_holds_enough(binary):
+    rng = np.random.default_rng(1)
+    t, score = rng.permutation(np.arange(400) % 2), rng.standard_normal(400)
+    y = (rng.random(400) < 0.2 + 0.3 * t).astype(float)
+    if not binary:
+        y = y + 0.5
+    order, shares = np.argsort(-score), np.linspace(0, 1, 101)
+    expected = []
+    for share in shares:
+        top = order[: round(share * 400)]
+        rows = min((t[top] == arm).sum() for arm in (0, 1))
+        # 0/1: responders of the smaller arm at the rate of both; otherwise rows of it.
+        expected.append(rows * y[top].mean() >= 5 if binary and len(top) else rows >= 10)
+    expected[0] = True  # treating nobody is exact
+    found = uplift_band(y, score, treatment=t, shares=shares)
+    assert np.isfinite(found.simultaneous_lower).tolist() == expected
+    assert found.declined is not None

@@ -6,12 +6,6 @@ from typing import TYPE_CHECKING
 
 from auucmax._optional import lazy_names
 from auucmax.metrics.bins import BinnedLevels, column_levels, score_edges, score_levels
-from auucmax.metrics.budget import (
-    BudgetCurve,
-    PolicyDifference,
-    budget_curve,
-    policy_difference,
-)
 from auucmax.metrics.conventions import conventions
 from auucmax.metrics.curves import UpliftBand
 from auucmax.metrics.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
@@ -29,6 +23,7 @@ from auucmax.metrics.functions import (
     uplift_by_decile,
     uplift_curve,
 )
+from auucmax.metrics.gains import budget_curve
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.risk import PolicyRiskInference
@@ -40,10 +35,8 @@ __all__ = [
     "AUUCDifference",
     "AUUCInference",
     "BinnedLevels",
-    "BudgetCurve",
     "DecileDisplay",
     "Levels",
-    "PolicyDifference",
     "PolicyRiskDisplay",
     "PolicyRiskInference",
     "UpliftBand",
@@ -56,7 +49,6 @@ __all__ = [
     "column_levels",
     "conventions",
     "pehe",
-    "policy_difference",
     "policy_risk",
     "policy_risk_inference",
     "qini_curve",

@@ -316,16 +316,6 @@ class UpliftBand(Shown):
     declined: str | None = None
     shares: Floats | None = None
 
-    def __str__(self) -> str:
-        most = int(np.argmax(self.uplift))
-        along = "shares" if self.shares is None else "budgets"
-        at = f"{self.share[most]:.0%}" if self.shares is None else f"{self.share[most]:.4g}"
-        return (
-            f"uplift curve at {len(self.share)} {along}, highest at {at}: "
-            f"{self.uplift[most]:+.5f} per person ({self.level:.0%} band, all {along} at once: "
-            f"{self.simultaneous_lower[most]:.5f} to {self.simultaneous_upper[most]:.5f})"
-        )
-
 
 @dataclass(frozen=True)
 class CurveSums:

@@ -121,8 +121,9 @@ def auuc_inference(
     >>> from auucmax import load_hillstrom
     >>> trial = load_hillstrom()
     >>> print(auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment))
-    AUUC 0.03045 (95% interval 0.02666 to 0.03425), gain over random +0.00768
-    (95% interval 0.00612 to 0.00923), p = 3.3e-22, 42,693 rows
+    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p below 0.0001.
+      AUUC  0.03045 (0.02666 to 0.03425)
+      Rows  42,693, intervals at 95%
     """
     rows = y, score, treatment, control, sample_weight, propensity
     return _levels(*rows, outcome_model=outcome_model, groups=groups)._inference(
@@ -158,7 +159,8 @@ def auuc_difference(
     >>> trial = load_hillstrom()
     >>> a, b = trial.X["womens"], trial.X["newbie"]
     >>> print(auuc_difference(trial.y, a, b, treatment=trial.treatment))
-    AUUC difference +0.00639 (95% interval 0.00421 to 0.00857), p = 9.5e-09, 42,693 rows
+    The first score ranks better: AUUC +0.00639 (0.00421 to 0.00857), p below 0.0001.
+      Rows  42,693, intervals at 95%
     """
     rows = treatment, control, sample_weight, propensity
     more: Any = {"outcome_model": outcome_model, "groups": groups}
@@ -415,7 +417,8 @@ def policy_risk_inference(
     >>> trial = load_hillstrom()
     >>> score = trial.X["womens"]
     >>> print(policy_risk_inference(trial.y, score, treatment=trial.treatment, share=0.5))
-    policy risk 0.85726 at share 0.500 (95% interval 0.85275 to 0.86162), 42,693 rows
+    Policy risk of 42,693 rows, intervals at 95%.
+      50.0% treated  0.85726 (0.85275 to 0.86162)
     """
     rows = y, score, treatment, control, sample_weight, propensity
     return _levels(*rows, randomised=randomised, groups=groups).policy_risk_inference(share, level)

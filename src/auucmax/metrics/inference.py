@@ -78,16 +78,6 @@ class AUUCInference(Shown):
     declined: str | None = None
     gain_declined: str | None = None
 
-    def __str__(self) -> str:
-        bins = f" (bins of scores: +-{self.bin_error:.2g})" if self.bin_error > 0 else ""
-        ends = interval_words(self.interval, self.level, self.declined)
-        gain_ends = interval_words(self.gain_interval, self.level, self.gain_declined)
-        p_value = f"p = {self.p_value:.2g}, " if self.gain_declined is None else ""
-        return (
-            f"AUUC {self.estimate:.5f} ({ends}), gain over random {self.gain:+.5f} ({gain_ends}), "
-            f"{p_value}{self.n_rows:,} rows{bins}"
-        )
-
 
 @dataclass(frozen=True, repr=False)
 class AUUCDifference(Shown):
@@ -105,11 +95,6 @@ class AUUCDifference(Shown):
     level: float
     n_rows: int
     declined: str | None = None
-
-    def __str__(self) -> str:
-        ends = interval_words(self.interval, self.level, self.declined)
-        p_value = f"p = {self.p_value:.2g}, " if self.declined is None else ""
-        return f"AUUC difference {self.estimate:+.5f} ({ends}), {p_value}{self.n_rows:,} rows"
 
 
 Shape = Literal["binary", "even", "skewed"]

@@ -60,8 +60,9 @@ class Levels:
     >>> levels
     Levels(42,693 rows, 2 different scores)
     >>> print(levels.inference())
-    AUUC 0.03045 (95% interval 0.02666 to 0.03425), gain over random +0.00768
-    (95% interval 0.00612 to 0.00923), p = 3.3e-22, 42,693 rows
+    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p below 0.0001.
+      AUUC  0.03045 (0.02666 to 0.03425)
+      Rows  42,693, intervals at 95%
     >>> levels.band(shares=[0.5, 1.0]).uplift.round(4).tolist()
     [0.0366, 0.0452]
     """

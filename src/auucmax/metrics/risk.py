@@ -31,7 +31,7 @@ from scipy.special import ndtri
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.metrics.curves import ArmSweep, Segments
-from auucmax.metrics.inference import ClusterUnits, Support, interval_words
+from auucmax.metrics.inference import ClusterUnits, Support
 from auucmax.metrics.intervals import LESS_BOTH, ArmMean, Moments, Spread, area_limits
 
 
@@ -52,17 +52,6 @@ class PolicyRiskInference(Shown):
     level: float
     n_rows: int
     declined: str | tuple[str | None, ...] | None = None
-
-    def __str__(self) -> str:
-        columns = (self.share, self.estimate, *self.interval)
-        reasons = self.declined if isinstance(self.declined, tuple) else (self.declined,)
-        return "\n".join(
-            f"policy risk {risk:.5f} at share {share:.3f} "
-            f"({interval_words((low, high), self.level, why)}), {self.n_rows:,} rows"
-            for share, risk, low, high, why in zip(
-                *map(np.atleast_1d, columns), reasons, strict=True
-            )
-        )
 
 
 def policy_risks(sweep: ArmSweep, share: Floats) -> Floats:
