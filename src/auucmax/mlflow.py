@@ -187,15 +187,9 @@ def signature_of(model: UpliftModel) -> Any:
     models = import_optional("mlflow.models", extra="mlflow")
     schema = import_optional("mlflow.types.schema", extra="mlflow")
     inputs = [schema.ColSpec(_TYPES[kind], name) for name, kind in model.inputs.items()]
-    outputs = [schema.ColSpec("double", name) for name in _names(model)]
+    outputs = [schema.ColSpec("double", name) for name in model.score_names]
     outputs.append(schema.ColSpec("string", "arm"))
     return models.ModelSignature(schema.Schema(inputs), schema.Schema(outputs))
-
-
-def _names(model: UpliftModel) -> list[str]:
-    """Score and uplift for each arm, named as in the other exports."""
-    suffixes = [f" {arm}" for arm in model.arms] if len(model.arms) > 1 else [""]
-    return [f"{number}{suffix}" for suffix in suffixes for number in ("score", "uplift")]
 
 
 def _load_pyfunc(path: str) -> _Scores:
@@ -218,10 +212,7 @@ class _Scores:
 
         That is the control if no uplift is above 0: costs are for ``model.target``.
         """
-        model = self._model
-        scores = model.scores(model_input)
-        uplift = model.uplift_of(scores)
-        both = np.stack([scores, uplift], axis=2).reshape(len(scores), -1)
+        found = self._model.scored(model_input)
+        uplift = found.to_numpy()[:, 1::2]
         best = np.where(uplift.max(axis=1) > 0, 1 + uplift.argmax(axis=1), 0)
-        labels = np.array(model.roles.arms, dtype=object)
-        return pd.DataFrame(both, columns=_names(model)).assign(arm=labels[best])
+        return found.assign(arm=np.array(self._model.roles.arms, dtype=object)[best])

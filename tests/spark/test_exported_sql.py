@@ -1,16 +1,20 @@
-"""Queries for Databricks, run by Spark SQL, whose grammar and meaning they share."""
+"""Queries for Spark, run by it; Databricks has the same grammar and meaning."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.export.cases import (
     BOOLEANS,
+    COSTS,
     HOSTILE_LEVELS,
     NUMBERED,
+    check_arms,
     example,
     fitted_ensemble,
+    model_of,
     numbered,
     truth,
+    two_arms,
 )
 from tests.spark.cases import MARKS
 
@@ -37,34 +41,40 @@ def fill(spark, types, values):
 
 
 def run(spark, query):
-    rows = spark.sql(f"{query} ORDER BY `row number`").collect()
-    return np.array([tuple(row) for row in rows], dtype=np.float64)
+    return [tuple(row) for row in spark.sql(f"{query} ORDER BY `row number`").collect()]
 
 
 def scores_of(spark, model, column, own, values):
     fill(spark, {column: own}, {column: values})
-    query = to_sql(*model, table="t", dialect="spark", keep=["row number"])
-    return run(spark, query)[:, 1].tolist()
+    query = to_sql(model_of(*model), table="t", dialect="spark", keep=["row number"])
+    return [score for _, score, *_ in run(spark, query)]
 
 
 @pytest.mark.parametrize("bent", [False, True])
 def test_a_table_with_everything(spark, bent):
     case = example(bent)
     fill(spark, {name: TYPES[kind] for name, kind in case.kinds.items()}, case.values)
-    query = to_sql(
-        case.encoder, case.formula, table="t", dialect="databricks", keep=["row number"],
-        calibration=case.calibration,
-    )  # fmt: skip
-    number, score, uplift = run(spark, query).T
+    query = to_sql(case.model, table="t", dialect="databricks", keep=["row number"])
+    number, score, uplift, _ = map(np.array, zip(*run(spark, query), strict=True))
     assert (number == np.arange(len(number))).all()
     assert (np.abs(score - case.score) <= case.tolerance).all()
     np.testing.assert_allclose(uplift, case.calibration(score), rtol=0, atol=1e-9)
-    query = to_sql(case.encoder, case.formula, table="t", dialect="databricks", keep="all")
-    assert spark.sql(query).columns == [*case.kinds, "row number", "score"]
+    query = to_sql(case.model, table="t", dialect="databricks", keep="all")
+    assert spark.sql(query).columns == [*case.kinds, "row number", "score", "uplift", "arm"]
+
+
+def test_several_arms(spark):
+    case = example(bent=True)
+    model, uplift = two_arms(case.encoder, case.formula, case.score)
+    fill(spark, {name: TYPES[kind] for name, kind in case.kinds.items()}, case.values)
+    query = to_sql(
+        model, table="t", dialect="spark", keep=["row number"], cost=COSTS, value=1.0
+    )  # fmt: skip
+    check_arms(run(spark, query), case.score, uplift)
 
 
 def test_a_fitted_ensemble(spark):
-    frame, encoder, model, expected = fitted_ensemble()
+    frame, encoder, formula, expected = fitted_ensemble()
     some = frame.head(300)
     types = {
         "age": "double", "town": "string", "vip": "boolean", "joined": "timestamp_ntz",
@@ -73,8 +83,10 @@ def test_a_fitted_ensemble(spark):
     values = {name: some[name].astype(object).where(some[name].notna(), None) for name in types}
     values["joined"] = [None if v is None else v.to_pydatetime() for v in values["joined"]]
     fill(spark, types, values)
-    query = to_sql(encoder, model, table="t", dialect="databricks", keep=["row number"])
-    np.testing.assert_allclose(run(spark, query)[:, 1], expected[:300], rtol=0, atol=1e-9)
+    model = model_of(encoder, formula)
+    query = to_sql(model, table="t", dialect="spark", keep=["row number"])
+    found = [score for _, score, *_ in run(spark, query)]
+    np.testing.assert_allclose(found, expected[:300], rtol=0, atol=1e-9)
 
 
 def test_texts_are_read_back(spark):
@@ -113,7 +125,7 @@ def test_dates_of_any_type_whatever_the_zone_of_the_session(spark):
         "2024-03-31T12:00:00Z",
         "2024-03-31 12:00:00+12:00",
     ]
-    query = to_sql(*model, table="t", dialect="databricks", keep=["row number"])
+    query = to_sql(model_of(*model), table="t", dialect="spark", keep=["row number"])
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
         days = [19813.0, 19813.5, 19813.5, 19813.0]
@@ -124,7 +136,7 @@ def test_dates_of_any_type_whatever_the_zone_of_the_session(spark):
         ):  # fmt: skip
             view = spark.sql(f"SELECT {own} AS d, 0 AS `row number`")
             view.createOrReplaceTempView("t")
-            assert run(spark, query)[:, 1].tolist() == [expected]
+            assert [score for _, score, *_ in run(spark, query)] == [expected]
         with pytest.raises(Exception, match=r"not an ISO date: 05\.02\.2020"):
             scores_of(spark, model, "d", "string", ["05.02.2020"])
     finally:

@@ -15,11 +15,19 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 from tests.model.arms_table import arms_table, fitted
 from tests.spark.cases import MARKS, lost_executor, partitions
 
-from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
+from auucmax import (
+    AUUCMax,
+    TrialKFold,
+    TwoModels,
+    auuc_inference,
+    fit,
+    load,
+    make_trial,
+    read_trial,
+)
 from auucmax import spark as on_spark
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
-from auucmax.model import fit_trial_model, load_model, save_model
 from auucmax.rows import part_of
 from auucmax.spark import trial as spark_trial
 from auucmax.spark.rows import PartitionRows, SparkRows
@@ -367,13 +375,13 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
         on_spark.certify(df, **COLUMNS, **arms, score=found)
 
 
-def test_scores_of_several_arms_are_their_uplifts(spark):
+def test_scores_and_uplifts_of_several_arms(spark):
     model = fitted(arms_table(1_000))
     people = arms_table(300, random_state=8)
     found = on_spark.score(spark.createDataFrame(people).repartition(3), model).toPandas()
-    assert list(found)[-2:] == ["uplift mail", "uplift phone"]
-    found = found.set_index("person").loc[people["person"]]
-    np.testing.assert_allclose(found.iloc[:, -2:], model.uplift(people), rtol=0, atol=1e-12)
+    assert list(found)[-4:] == ["score mail", "uplift mail", "score phone", "uplift phone"]
+    found = found.set_index("person").loc[people["person"]].iloc[:, -4:]
+    np.testing.assert_allclose(found, model.scored(people), rtol=0, atol=1e-12)
 
 
 def with_place(frame):
@@ -384,11 +392,11 @@ def fitted_inside(kind, frame):
     """A model inside others, fitted in memory."""
     X, y, t = frame.drop(columns=["y", "t"]), frame["y"], frame["t"]
     inner = AUUCMax(selection=None, norm=0.5)
-    if kind in ("trial model", "loaded"):
-        model = fit_trial_model(frame, **COLUMNS, model="tm")
+    if kind in ("fitted", "loaded"):
+        model = fit(read_trial(frame, **COLUMNS), "tm")
         with tempfile.TemporaryDirectory() as folder:
-            save_model(model, f"{folder}/m")
-            return load_model(f"{folder}/m") if kind == "loaded" else model
+            model.save(f"{folder}/m")
+            return load(f"{folder}/m") if kind == "loaded" else model
     if kind == "raw columns":
         trees = HistGradientBoostingClassifier(max_iter=3)
         places = make_column_transformer((OneHotEncoder(), ["place"]), remainder="passthrough")
@@ -402,7 +410,7 @@ def fitted_inside(kind, frame):
         return model.fit(X, y, treatment=t)
 
 
-@pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "trial model", "loaded"])
+@pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "fitted", "loaded"])
 def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind):
     def change(rows):
         return rows if kind == "scaled" else with_place(rows)

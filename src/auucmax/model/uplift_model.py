@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from auucmax._errors import InputError
 from auucmax._shown import Shown
@@ -124,6 +125,21 @@ class UpliftModel(Shown):
         return np.column_stack(
             [one.uplift(own) for one, own in zip(self.scorers, scores.T, strict=True)]
         )
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of the columns of :meth:`scored`, as in SQL: with labels if there are several arms.
+
+        They are score and uplift of the first arm, of the second and so on.
+        """
+        suffixes = [f" {arm}" for arm in self.arms] if len(self.arms) > 1 else [""]
+        return [f"{what}{suffix}" for suffix in suffixes for what in ("score", "uplift")]
+
+    def scored(self, frame: Any) -> pd.DataFrame:
+        """Score and uplift of each person for each arm."""
+        scores = self.scores(frame)
+        both = np.stack([scores, self.uplift_of(scores)], axis=2)
+        return pd.DataFrame(both.reshape(len(scores), -1), columns=self.score_names)
 
     def checksum_of(self, trial: Trial) -> Checksum:
         """The checksum of the rows of a trial."""

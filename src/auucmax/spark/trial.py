@@ -23,7 +23,7 @@ from auucmax.estimators.auucmax import AUUCMax
 from auucmax.metrics.bins import BinnedLevels, score_levels
 from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.ranking import RANKINGS, RankingKind
-from auucmax.model import ArmsModel
+from auucmax.model import UpliftModel
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.rows import (
@@ -116,23 +116,25 @@ def score(
 ) -> DataFrame:
     """The DataFrame with one more column: the scores of a fitted model, made where the rows are.
 
-    Of an ``ArmsModel`` there is a column for each arm in its place, ``uplift LABEL``, with the
-    uplifts of that arm, all on one scale.
+    For an ``UpliftModel`` there are ``score`` and ``uplift`` instead, with several arms
+    ``score LABEL`` and ``uplift LABEL`` for each.
 
     Parameters
     ----------
     df : rows with the model's features, by name; all columns stay. (They pass through Python:
         select those that you need first.)
-    model : anything that was fitted and has ``predict``: a model, a Pipeline, a TrialModel.
-    column : its name; a column of this name is replaced. Not of several arms.
+    model : anything fitted that has ``predict``: an UpliftModel, another model, a Pipeline.
+    column : its name, unless the model is an UpliftModel; a column of this name is replaced.
     features : the model's columns, if it was fitted without names.
     """
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = list(_model_features(model, df, features))
-    arms = isinstance(model, ArmsModel)
-    predict = model.uplift if arms else model.predict
-    added = [f"uplift {label}" for label in model.labels] if arms else [column]
+    predict = model.predict
+    added = [column]
+    if isinstance(model, UpliftModel):
+        predict = model.scored
+        added = model.score_names
     kept = [name for name in df.columns if name not in added]
     for name in added:
         check_free(df, name)
@@ -282,8 +284,8 @@ def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -
             f"of these."
         )
     names = features
-    if names is None and hasattr(model, "columns"):  # a TrialModel
-        names = model.columns.features
+    if names is None and isinstance(model, UpliftModel):
+        names = model.columns
     if names is None:
         names = getattr(model, "feature_names_in_", None)
     if names is None:
