@@ -39,8 +39,13 @@ class Files:
     model_without_id: Path
 
 
+def result_of(line):
+    """The typed result that a command prints for machines."""
+    return numbers(line)["result"]
+
+
 def numbers(line):
-    """What a command prints for machines."""
+    """All that a command prints for machines."""
     result = run(f"{line} --json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

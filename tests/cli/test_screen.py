@@ -62,8 +62,7 @@ OTHERS = {
     "export {model} --to sql": 0,
     "assign {new} --id person --key k --arms none=.5,mail=.5 -o {tmp}/a.csv": 0,
     "monitor {days} {looked} --state {tmp}/s --as-of 2026-01-16": 0,
-    "monitor {days} {looked} --state {tmp}/t --treated-share .9 "
-    "--as-of 2026-06-01": 1,
+    "monitor {days} {looked} --state {tmp}/t --treated-share .9 --as-of 2026-06-01": 1,
     "verify {biased} --chosen member -m {model}": 1,
     "check {biased} {named}": 1,
     "fit {biased} {fit} --id person -o {tmp}/n.model": 1,

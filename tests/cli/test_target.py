@@ -1,21 +1,10 @@
-"""``auucmax target``: the list, and what is told of it."""
-
-import json
+"""``auucmax target``: the list, and the numbers about it."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.commands import numbers, run
+from tests.cli.commands import numbers, result_of, run
 from tests.model.trial_table import trial_table
-
-from auucmax.model import load_model
-from auucmax.present import model_card
-
-
-def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):
-    command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
-    assert "cost" not in run(command).stdout.split("Written to")[0]
-    assert "cost 60.00" in run(f"{command} --cost .2").stdout
 
 
 @pytest.mark.gate
@@ -23,98 +12,62 @@ def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_pa
     own = tmp_path / "own.csv"
     pd.read_csv(files.trial).query("arm != 'phone'").to_csv(own, index=False)
     command = f"target {files.model} {own} -s .3 -o {tmp_path}/list.csv"
-    found, screen = json.loads(run(f"{command} --json").stdout), run(f"{command} --details").stdout
-    total = pd.read_csv(tmp_path / "list.csv")["uplift"].sum()
-    assert total == pytest.approx(found["uplift"])
-    assert total == pytest.approx(found["expected"]["gain"])
-    assert "guaranteed gain, at least" in screen
-    assert f"sum of the uplifts │ {total:,.1f}" in " ".join(screen.split())
-    assert "These are the people of the trial" in screen
+    found = result_of(command)
+    gain = found["decision"]["plan"]["gain"]["value"]
+    assert pd.read_csv(tmp_path / "list.csv")["uplift"].sum() == pytest.approx(gain)
+    assert found["uplift"] == pytest.approx(gain)
     # So they are without arm and outcome, in any order; as many other people are not.
     pd.read_csv(own).drop(columns=["arm", "visit"]).sample(frac=1.0).to_csv(own, index=False)
-    again = json.loads(run(f"{command} --json").stdout)
+    again = result_of(command)
     assert again["is_own"]
-    assert again["uplift"] == pytest.approx(total)
-    others = trial_table(4_000, random_state=77)[: again["n_people"]]
+    assert again["uplift"] == pytest.approx(gain)
+    others = trial_table(4_000, random_state=77)[: again["decision"]["plan"]["n_people"]]
     others.drop(columns=["arm", "visit"]).to_csv(own, index=False)
-    new = json.loads(run(f"{command} --json").stdout)
-    assert not new["is_own"]
-    assert "The sum of the uplifts differs from it" in new["of_uplift"]
+    assert not result_of(command)["is_own"]
 
 
-def test_an_empty_list_says_why(files, tmp_path):
+def test_a_share_a_budget_and_the_highest_profit(files, tmp_path):
     command = f"target {files.model} {files.new} -o {tmp_path}/list.csv"
-    shown = run(f"{command} --budget .1 --cost .5")
-    assert shown.exit_code == 0
-    why = "Treat nobody: a budget of 0.1 does not pay for one person at 0.5."
-    assert shown.stdout.startswith(why)
-    assert "expected gain" not in shown.stdout
+    by_share = result_of(f"{command} -s .3")["decision"]["plan"]
+    assert (by_share["counts"], by_share["spend"], by_share["profit"]) == ([300], None, None)
+    by_budget = result_of(f"{command} -b 100 --cost .5 --value 3")["decision"]["plan"]
+    assert (by_budget["counts"], by_budget["spend"]) == ([200], 100.0)
+    gain, profit = by_budget["gain"], by_budget["profit"]
+    for end in ("value", "lower", "upper"):
+        assert profit[end] == pytest.approx(3 * gain[end] - 100)
+    best = result_of(f"{command} --cost mail=.5 --value 3")["decision"]["plan"]
+    assert best["profit"]["value"] >= profit["value"]
+    assert result_of(f"{command} --cost .5 --value 3")["decision"]["plan"] == best
+    people = pd.read_csv(tmp_path / "list.csv")
+    assert list(people) == ["person", "rank", "score", "uplift", "decile", "arm"]
+    assert people["score"].is_monotonic_decreasing
+
+
+def test_an_empty_list(files, tmp_path):
+    command = f"target {files.model} {files.new} -o {tmp_path}/list.csv"
+    assert result_of(f"{command} --budget .1 --cost .5")["decision"]["plan"]["counts"] == [0]
     assert len(pd.read_csv(tmp_path / "list.csv")) == 0
 
 
 def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
     run(command)
-    first = pd.read_csv(tmp_path / "list.csv")["person"][:7]
+    everybody = pd.read_csv(tmp_path / "list.csv")
+    first = everybody["person"][:7]
     first.to_frame().assign(why="asked").to_csv(tmp_path / "out.csv", index=False)
-    told = run(f"{command} --exclude {tmp_path}/out.csv --all")
-    assert "7 people are left out. Nothing is certified of the others" in told.stdout
-    assert "guaranteed" not in told.stdout
+    found = result_of(f"{command} --exclude {tmp_path}/out.csv --all")
+    assert found["n_excluded"] == 7
+    assert found["decision"]["plan"]["guaranteed"] is None
     left = pd.read_csv(tmp_path / "list.csv")
     assert not set(first) & set(left["person"])
     assert len(left) == len(pd.read_csv(files.new)) - 7
     assert (left["arm"] == "mail").sum() == round(0.3 * len(left))
     pd.Series([*first[:2], "nobody"], name="person").to_csv(tmp_path / "out.csv", index=False)
-    told = run(f"{command} --exclude {tmp_path}/out.csv --json")
-    assert json.loads(told.stdout)["excluded"] == {"n_people": 2, "n_unknown": 1}
-    assert json.loads(told.stdout)["certified"] == []
-
-
-@pytest.mark.gate
-def test_a_header_alone_means_that_nobody_opted_out(files, tmp_path):
-    command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
-    run(command)
-    everybody = pd.read_csv(tmp_path / "list.csv")
-    (tmp_path / "none.csv").write_text("person,why\n")
-    told = run(f"{command} --exclude {tmp_path}/none.csv")
-    assert told.exit_code == 0, told.output
-    assert "0 people are left out." in told.stdout
-    assert "guaranteed: at least" in told.stdout
+    found = result_of(f"{command} --exclude {tmp_path}/out.csv")
+    assert (found["n_excluded"], found["n_unknown_ids"]) == (2, 1)
+    (tmp_path / "none.csv").write_text("person,why\n")  # nobody
+    assert result_of(f"{command} --exclude {tmp_path}/none.csv")["n_excluded"] == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "list.csv"), everybody)
-    (tmp_path / "none.csv").write_text("name\n")
-    told = run(f"{command} --exclude {tmp_path}/none.csv")
-    assert "should have the column 'person', the ids of MODEL; got 'name'" in told.stderr
-
-
-@pytest.mark.gate
-def test_people_who_stand_twice_are_listed_once_and_told(files, tmp_path):
-    new = pd.read_csv(files.new, dtype=str)  # numbers as they are written
-    again = new.head(3).assign(age="20")  # by other features they would be elsewhere on the list
-    pd.concat([new, again]).to_csv(tmp_path / "twice.csv", index=False)
-    command = f"target {files.model} {tmp_path}/twice.csv -s .3 -o {tmp_path}/twice-list.csv"
-    told = run(command)
-    assert "3 rows of the table have the id of one before and are left out" in told.stdout
-    assert json.loads(run(f"{command} --json").stdout)["repeated"] == 3
-    once = run(f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv")
-    assert "the id of one before" not in once.stdout
-    assert (tmp_path / "twice-list.csv").read_text() == (tmp_path / "list.csv").read_text()
-
-
-def test_people_without_an_id_are_counted(files, tmp_path):
-    new = pd.read_csv(files.new)
-    name = next(iter(new.columns))
-    new[name] = new[name].astype(object)
-    new.loc[:4, name] = None
-    new.to_csv(tmp_path / "blank.csv", index=False)
-    told = run(f"target {files.model} {tmp_path}/blank.csv -s .3 -o {tmp_path}/list.csv")
-    assert "5 people have no id: if chosen, they stand on the list without a name." in told.stdout
-
-
-def test_half_of_the_money_is_told(files, tmp_path):
-    command = f"target {files.model} {files.new} -o {tmp_path}/list.csv --value 8"
-    assert "got a value without a cost. Pass --share 0.3" in run(command).stderr
-    half = "note: no profit is told: --value is there, and --cost is not. Pass both for it."
-    assert half in run(f"{command} -s .3").stderr
 
 
 @pytest.mark.gate
@@ -123,77 +76,66 @@ def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
     command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
     (tmp_path / "plain.txt").write_text("p5\np6\n")
     (tmp_path / "other.csv").write_text("person\n7\n8\n")
+    (tmp_path / "empty.csv").write_text("name\n")
     pd.read_csv(files.new)[["person"]].to_csv(tmp_path / "all.csv", index=False)
-    for model, out, message in (
-        (files.model, "plain.txt", "should have the column 'person', the ids of MODEL"),
-        (files.model_without_id, "all.csv", "--exclude needs ids, and the MODEL knows none"),
-        (files.model, "all.csv", "somebody should be left to choose from"),
-        (files.model, "other.csv", "got 2 such as '7' that nobody has"),
-        (files.model, "absent.csv", "got nothing at"),
+    for model, out, word in (
+        (files.model, "plain.txt", "'person'"),
+        (files.model, "empty.csv", "empty.csv"),
+        (files.model_without_id, "all.csv", "--exclude"),
+        (files.model, "all.csv", "--exclude"),
+        (files.model, "other.csv", "--exclude"),
+        (files.model, "absent.csv", "absent.csv"),
     ):
-        told = run(f"{command.format(model=model)} {tmp_path}/{out}")
-        assert told.exit_code == 2
-        assert message in told.stderr
+        refused = run(f"{command.format(model=model)} {tmp_path}/{out}")
+        assert refused.exit_code == 2
+        assert word in refused.stderr
         assert not (tmp_path / "list.csv").exists()
 
 
 @pytest.mark.gate
-def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
+def test_repeated_people_are_listed_once(files, tmp_path):
+    new = pd.read_csv(files.new, dtype=str)  # numbers as they are written
+    again = new.head(3).assign(age="20")  # by other features they would be elsewhere on the list
+    pd.concat([new, again]).to_csv(tmp_path / "twice.csv", index=False)
+    command = f"target {files.model} {tmp_path}/twice.csv -s .3 -o {tmp_path}/twice-list.csv"
+    assert result_of(command)["n_repeated"] == 3
+    assert result_of(f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv")[
+        "n_repeated"
+    ] == 0  # fmt: skip
+    assert (tmp_path / "twice-list.csv").read_text() == (tmp_path / "list.csv").read_text()
+
+
+def test_people_without_an_id_are_counted(files, tmp_path):
+    new = pd.read_csv(files.new)
+    new["person"] = new["person"].astype(object)
+    new.loc[:4, "person"] = None
+    new.to_csv(tmp_path / "blank.csv", index=False)
+    line = f"target {files.model} {tmp_path}/blank.csv -s .3 -o {tmp_path}/list.csv"
+    assert result_of(line)["n_nameless"] == 5
+
+
+def test_reasons_and_everyone(files, tmp_path):
+    command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv --reasons --all"
+    assert run(command).exit_code == 0
+    people = pd.read_csv(tmp_path / "list.csv")
+    assert len(people) == 1_000
+    assert people["reasons"][:300].notna().all()
+
+
+@pytest.mark.gate
+def test_harm_is_the_verdict_of_every_command(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(3_000, 2)), columns=["a", "b"])
     table["mail"] = rng.integers(0, 2, 3_000)
     table["visit"] = (rng.random(3_000) < 0.4 - 0.2 * table["mail"]).astype(int)
-    table.to_csv(tmp_path / "trial.csv", index=False)
-    fit = f"fit {tmp_path}/trial.csv -t mail -y visit -m tm -o {tmp_path}/m"
-    said = " ".join(run(fit).stdout.split())
-    assert said.startswith("Treating everybody is shown to do harm: treat nobody. The ranking is ")
-    assert "more rows" not in said
-    table.assign(id=range(3_000)).to_csv(tmp_path / "people.csv", index=False)
-    given = run(
-        f"assign {tmp_path}/people.csv --id id --key k --model {tmp_path}/m --share .3 "
+    table.assign(id=range(3_000)).to_csv(tmp_path / "trial.csv", index=False)
+    fit = numbers(f"fit {tmp_path}/trial.csv -t mail -y visit --id id -m tm -o {tmp_path}/m")
+    assert fit["result"]["arms"][0]["effect"]["upper"] < 0
+    target = f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv"
+    assert result_of(target)["decision"]["state"] == "harm"
+    assert result_of(f"report {tmp_path}/m -o {tmp_path}/r.html")["state"] == "harm"
+    assigned = result_of(
+        f"assign {tmp_path}/trial.csv --id id --key k --model {tmp_path}/m --share .3 "
         f"-o {tmp_path}/a.csv"
     )
-    assert given.exit_code == 0
-    harm = "note: Treating the people whom the model chooses is shown to do harm: treat nobody."
-    assert given.stderr.startswith(harm)
-    shown = run(
-        f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv --quiet"
-    ).stdout
-    lead = "Treating these people is shown to do harm: treat nobody. If you treat 900 of 3,000"
-    assert " ".join(shown.split()).startswith(lead)
-    loud = run(f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv").stdout
-    assert f"Written to {tmp_path}/l.csv, as asked." in loud
-    assert "The ranking is not shown to beat a random order." in " ".join(shown.split())
-    lead = "Treating these people is shown to do harm: treat nobody. If you treat the 30%"
-    page = run(f"report {tmp_path}/m -o {tmp_path}/r.html").stdout
-    assert " ".join(page.split()).startswith(lead)
-    by_column = f"evaluate {tmp_path}/people.csv --score-column a -t mail -y visit"
-    for line in (f"evaluate {tmp_path}/m", by_column):
-        judged = " ".join(run(line).stdout.split())
-        lead = "Treating everybody is shown to do harm: treat nobody. The ranking is "
-        assert judged.startswith(lead)
-        assert "more rows" not in judged
-    for line, who in {
-        fit: "everybody",
-        f"evaluate {tmp_path}/m": "everybody",
-        by_column: "everybody",
-        f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv": "these people",
-        f"report {tmp_path}/m -o {tmp_path}/r.html": "these people",
-        f"assign {tmp_path}/people.csv --id id --key k --model {tmp_path}/m --share .3 "
-        f"-o {tmp_path}/b.csv": "the people whom the model chooses",
-    }.items():
-        assert numbers(line)["decision"] == {
-            "who": who,
-            "is_good": False,
-            "state": "harm",
-            "lead": f"Treating {who} is shown to do harm: treat nobody.",
-            "verdict": "shown to do harm",
-            "at_least": None,
-        }
-    model = load_model(tmp_path / "m")
-    lead = "Treating everybody is shown to do harm: treat nobody."
-    assert str(model).startswith(lead)
-    assert model._repr_html_().startswith(f"<p><strong>{lead}</strong></p>")
-    card = model_card(model)
-    assert "Treating these people is shown to do harm: treat nobody. If you treat" in card
-    assert "| treating the people at this share | shown to do harm |" in card
+    assert assigned["decision"]["state"] == "harm"

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from auucmax._errors import InputError
+from auucmax._validation import check_level
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
@@ -150,8 +151,7 @@ def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dic
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        if len(arms) == 1:
-            return {arms[0]: float(given)}
+        check_level(given, "expected_share")
         given = dict.fromkeys(arms, float(given) / len(arms))
     planned = {arm_text(label): float(share) for label, share in given.items()}
     if set(planned) != set(arms):
@@ -160,4 +160,5 @@ def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dic
             ", ".join(map(repr, planned)), "Leave out the control.",
         )  # fmt: skip
     control = 1 - sum(planned.values())
+    check_level(min(*planned.values(), control), "expected_share")
     return {label: share / (share + control) for label, share in planned.items()}
