@@ -480,10 +480,8 @@ def _stratum_texts(column: pd.Series) -> Texts:
     """The same texts whatever a file made of the values; "" for what is missing."""
     texts = np.full(len(column), "", dtype=object)
     known = column.notna().to_numpy(dtype=bool)
-    own = pd.Series(
-        id_texts(column[known], f"the stratum {column.name!r}", blanks=True), dtype=object
-    )
-    texts[known] = pd.Series(own, dtype=object).replace({"True": "true", "False": "false"}).to_numpy()
+    own = pd.Series(id_texts(column[known], f"the stratum {column.name!r}", blanks=True), dtype=str)
+    texts[known] = own.replace({"True": "true", "False": "false"}).to_numpy(dtype=object)
     return texts
 
 

@@ -156,24 +156,19 @@ class Look(Result):
     @property
     def needs_check(self) -> bool:
         """Whether something is shown that ``check`` on all rows should precede."""
-        return any(not stop.verdict.is_failure for stop in self.stops)
+        return bool(self.stops) and not self.verdict.is_failure
 
 
 class _Bets(Result):
-    """:class:`AnytimeBets` of one arm, with the rows of the open superblock, as plain numbers."""
+    """:class:`AnytimeBets` of one arm as plain numbers; ``waiting`` is its open superblock."""
 
     known: Known | None
     n_superblocks: int
     n_blocks: int
     n_rows: int
-    credit: tuple[tuple[Numbers, Numbers], ...]
-    staked: tuple[tuple[Numbers, Numbers], ...]
+    wealth: tuple[tuple[tuple[Numbers, Numbers], ...], tuple[tuple[Numbers, Numbers], ...]]
     sums: Numbers
-    y: Numbers
-    score: Numbers
-    treated: tuple[bool, ...]
-    first: tuple[bool, ...]
-    chance: Numbers
+    waiting: tuple[Numbers, tuple[Numbers], tuple[bool, ...], tuple[bool, ...], Numbers]
 
 
 class _State(Result):
@@ -542,7 +537,9 @@ class Monitor:
     def _scores(self, frame: pd.DataFrame, place: NDArray[np.intp]) -> Floats:
         """(K, n) the score of each arm; zeros without scores."""
         own = frame.iloc[place]
-        if self.model is not None and len(own):
+        if not len(own) or not self._has_score:
+            return np.zeros((len(self.arms) - 1, len(own)))
+        if self.model is not None:
             if self.model.has_people(frame):
                 raise InputError(
                     "model", "one that was trained on other rows", "the rows of its own trial",
@@ -550,8 +547,6 @@ class Monitor:
                 )  # fmt: skip
             of_arms = dict(zip(self.model.arms, self.model.scores(own).T, strict=True))
             return np.array([of_arms[label] for label in self.arms[1:]])
-        if self.score is None:
-            return np.zeros((len(self.arms) - 1, len(own)))
         names = [f"{self.score} {label}" for label in self.arms[1:]]
         names = [name if name in frame else self.score for name in names]
         check_names(frame, names)
@@ -723,7 +718,10 @@ class Monitor:
             options=self.options,
             arms=self.arms,
             model=None if self.model is None else _model_key(self.model),
-            bets=tuple(map(_plain_bets, self.bets)),
+            bets=tuple(
+                _Bets(**{name: _tuples(getattr(own, name)) for name in _Bets.__annotations__})
+                for own in self.bets
+            ),
             n_rows=_tuples(self.n_rows),
             counts=_tuples(self.counts),
             n_clipped=self.n_clipped,
@@ -766,7 +764,8 @@ class Monitor:
         """Take over a state; a ValueError for numbers that do not belong together."""
         self.n_rows, self.counts = np.array(state.n_rows), np.array(state.counts)
         self.days = {day: (n, total) for day, n, total in state.days}
-        restored = [_restored_bets(own, fresh) for own, fresh in zip(state.bets, self.bets, strict=True)]
+        pairs = zip(state.bets, self.bets, strict=True)
+        restored = [_restored_bets(own, fresh) for own, fresh in pairs]
         n_arms = len(state.arms)
         fits = (
             len({*state.arms}) == n_arms == len(self.n_rows) == len(self.counts) >= 2
@@ -776,7 +775,7 @@ class Monitor:
             and len(self.days) == len(state.days)
             and sum(n for n, _ in self.days.values()) == self.n_rows.sum()
             and all(
-                own.n_rows + len(own.y) <= self.n_rows[0] + n
+                own.n_rows + len(own.waiting[0]) <= self.n_rows[0] + n
                 for own, n in zip(state.bets, self.n_rows[1:], strict=False)
             )
             and max([*map(abs, self.days), abs(state.last_day or 0)]) < 2**31
@@ -919,39 +918,17 @@ def date_of(day: int) -> str:
     return str(np.datetime64(day, "D"))
 
 
-def _plain_bets(bets: AnytimeBets) -> _Bets:
-    rows = bets.waiting
-    return _Bets(
-        known=bets.known,
-        n_superblocks=bets.n_superblocks,
-        n_blocks=bets.n_blocks,
-        n_rows=bets.n_rows,
-        credit=_tuples(bets.wealth.credit),
-        staked=_tuples(bets.wealth.staked),
-        sums=_tuples(bets.sums),
-        y=_tuples(rows.y),
-        score=_tuples(rows.scores[0]),
-        treated=_tuples(rows.treated),
-        first=_tuples(rows.first),
-        chance=_tuples(rows.chance),
-    )
-
-
 def _restored_bets(own: _Bets, fresh: AnytimeBets) -> AnytimeBets:
     """The bets, to go on; a ValueError for numbers that do not belong together."""
-    y, score, chance = (np.array(values, float) for values in (own.y, own.score, own.chance))
-    first = np.array(own.first, bool)
-    rows = WaitingRows(y, score[None], np.array(own.treated, bool), first, chance)
-    credit, staked, sums = np.array(own.credit), np.array(own.staked), np.array(own.sums)
-    found = replace(
-        fresh, known=own.known, n_superblocks=own.n_superblocks, n_blocks=own.n_blocks,
-        n_rows=own.n_rows, wealth=Wealth(credit, staked), sums=sums, waiting=rows,
-    )  # fmt: skip
+    y, score, treated, first, chance = (np.array(part) for part in own.waiting)
+    rows = WaitingRows(y, score, treated.astype(bool), first.astype(bool), chance)
+    wealth, sums = Wealth(*map(np.array, own.wealth)), np.array(own.sums)
+    found = replace(fresh, **vars(own) | {"wealth": wealth, "sums": sums, "waiting": rows})
     fits = (
-        credit.shape == staked.shape == fresh.wealth.credit.shape
+        wealth.credit.shape == wealth.staked.shape == fresh.wealth.credit.shape
         and sums.shape == fresh.sums.shape
-        and len({len(values) for values in (y, score, chance, first, own.treated)}) == 1
-        and bool((staked >= 0).all() and ((y >= 0) & (y <= 1)).all() and first[:1].all())
+        and len({part.shape[-1] for part in rows}) == 1
+        and bool((wealth.staked >= 0).all() and ((y >= 0) & (y <= 1)).all() and first[:1].all())
         and bool(((chance > 0) & (chance < 1)).all())
         and 0 <= own.n_superblocks <= own.n_blocks <= own.n_rows
         and (own.known is not None or own.n_rows == 0)
@@ -972,9 +949,9 @@ def _plain(own: Any) -> Any:
 
 
 def _tuples(own: Any) -> Any:
-    """Arrays as nested tuples of numbers."""
+    """Arrays, and tuples of them, as nested tuples of numbers."""
     own = own.tolist() if isinstance(own, np.ndarray) else own
-    return tuple(map(_tuples, own)) if isinstance(own, list) else own
+    return tuple(map(_tuples, own)) if isinstance(own, list | tuple) else own
 
 
 def _digest(path: str | os.PathLike[str]) -> str:
