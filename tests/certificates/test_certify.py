@@ -1,6 +1,5 @@
 import pickle
 import tempfile
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -65,12 +64,10 @@ def test_a_model_is_certified_on_new_rows(halves, model, method):
     assert certificate.gain_estimate == pytest.approx(shown.gain, abs=1e-12)
     assert certificate.lower_bound < certificate.estimate
     assert certificate.gain_gap == certificate.gain_estimate - certificate.gain_lower_bound
-    guaranteed = "ith probability 0.95, " in str(certificate)
-    assert guaranteed == (method != "asymptotic")
-    assert ALL_BOUNDS[method].words in str(certificate)
+    assert ("No guarantee" in str(certificate)) == (method == "asymptotic")
     same = certify(score, y=test.y, treatment=test.treatment, method=method)
     assert same.lower_bound == certificate.lower_bound
-    assert "fixed without looking at them" in str(same)
+    assert same.assumptions == certificate.assumptions
 
 
 def test_joint_halves_delta_and_candidates_divide_it(halves, model):
@@ -79,10 +76,10 @@ def test_joint_halves_delta_and_candidates_divide_it(halves, model):
     score = model.predict(test.X)
     joint = certify(score, **rows, joint=True)
     assert joint.lower_bound == certify(score, **rows, delta=0.025).lower_bound
-    assert "both at once" in str(joint)
+    assert joint.joint
     many = certify(score, **rows, n_candidates=2)
     assert many.lower_bound == joint.lower_bound
-    assert "the best of 2" in str(many)
+    assert many.n_candidates == 2
 
 
 def test_training_rows_are_refused(halves, model):
@@ -185,18 +182,18 @@ def test_certificate_and_interval_show_one_estimate(adjusted):
     shown = auuc_inference(y, score, treatment=t, **options)
     assert found.estimate == pytest.approx(shown.estimate)
     assert found.gain_estimate == pytest.approx(shown.gain)
-    assert ("(adjusted estimate" in str(found)) == adjusted
+    assert found.adjusted == adjusted
 
 
 def test_unbounded_revenue_opens_without_a_probability():
     rng = np.random.default_rng(1)
     y, score, t = rng.lognormal(size=2000), rng.normal(size=2000), rng.random(2000) < 0.5
     found = certify(score, y=y, treatment=t)
-    assert str(found).startswith("Without a guarantee, by an approximation at level 0.95")
+    assert found.method == "asymptotic"
     few = certify(score[:30], y=y[:30], treatment=t[:30])
     assert few.lower_bound == -np.inf
-    assert "its AUUC cannot be bounded with so few rows" in str(few)
-    assert "its gain over random cannot be bounded with so few rows" in str(few)
+    assert few.gain_lower_bound == -np.inf
+    assert "inf" not in str(few)
 
 
 def test_auto_goes_by_the_outcome_alone(halves, model):
@@ -211,7 +208,7 @@ def test_auto_goes_by_the_outcome_alone(halves, model):
         certify(score, y=money, treatment=t, n_dealings=3)
     bounded = certify(score, y=money, treatment=t, outcome_range=(0, 30))
     assert bounded.method == "betting"
-    assert "[0, 30]" in str(bounded)
+    assert any("[0, 30]" in text for text in bounded.assumptions)
 
 
 def test_selection_by_certificate(halves):
@@ -237,7 +234,7 @@ def test_selection_by_certificate(halves):
     some = kept[:900]
     rows = train.X.iloc[some], train.y[some]
     assert certify(model, *rows, treatment=train.treatment[some]).n_candidates == 4
-    assert "the 4 candidates were fixed" in str(certificate)
+    assert any("the 4 candidates were fixed" in text for text in certificate.assumptions)
     model.set_params(selection=None).fit(train.X, train.y, treatment=train.treatment)
     assert not hasattr(model, "certificate_")
     model.set_params(selection="certificate")
@@ -313,18 +310,13 @@ def test_outcome_model_and_groups(halves, model):
     assert (
         by_model.lower_bound == certify(model, test.X, outcome_model=predicted, **rows).lower_bound
     )
-    assert "outcome model" in str(by_model)
+    assert any("outcome model" in text for text in by_model.assumptions)
     pairs = np.empty(test.n_rows, int)  # households of two within an arm
     for arm in (0, 1):
         inside = np.flatnonzero(test.treatment == arm)
         pairs[inside] = 10_000 * arm + np.arange(len(inside)) // 2
     clustered = certify(model, test.X, groups=pairs, **rows)
-    assert "every cluster weighs the same" in str(clustered)
-    assert "(estimate with equal weights of clusters " in str(clustered)
-    assert "equal weights" not in str(replace(clustered, by_cluster=False))
-    passed = replace(clustered, gain_lower_bound=clustered.gain_estimate + 0.01)
-    assert "A bound above its estimate is no slip" in str(passed)
-    assert "no slip" not in str(clustered)
+    assert clustered.by_cluster
     assert certify(model, test.X, groups=pairs, method="asymptotic", **rows)
 
 
@@ -376,12 +368,11 @@ def test_nothing_is_claimed_without_evidence():
     """One treated row; all outcomes equal; a level that no wealth can reach."""
     score, y = np.arange(30.0), np.ones(30)
     for treatment in (np.arange(30) == 4, np.arange(30) % 2 == 0):
-        printed = str(certify(score, y=y, treatment=treatment))
-        assert "is not shown to beat random" in printed
+        assert certify(score, y=y, treatment=treatment).gain_lower_bound <= 0
     y[::3] = 0
     tiny = certify(score, y=y, treatment=np.arange(30) % 2, delta=1e-12)
-    opening = "This ranking is not shown to beat random targeting: with probability 1 - 1e-12, it"
-    assert str(tiny).startswith(opening)
+    assert tiny.gain_lower_bound <= 0
+    assert str(tiny).startswith("Not certified")
 
 
 @pytest.mark.gate
@@ -414,12 +405,9 @@ def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
     assert found.upper_bound == -swapped.lower_bound
     assert found.gain_upper_bound == -swapped.gain_lower_bound
     assert found.gain_lower_bound < found.gain_estimate < found.gain_upper_bound
-    assert f"and at most {found.gain_upper_bound:+.5f} over random" in str(found)
-    assert f"and at most {found.upper_bound:.5f} (estimate" in str(found)
     alone = certify(score, y=test.y, treatment=test.treatment, **options)
     assert alone.gain_lower_bound == found.gain_lower_bound
     assert alone.upper_bound is alone.gain_upper_bound is None
-    assert "at most" not in str(alone)
 
 
 @pytest.mark.gate
@@ -428,10 +416,9 @@ def test_a_ranking_that_is_not_better_than_random():
     rows = {"y": test.y, "treatment": test.treatment, "upper": True, "n_dealings": 2}
     worse = certify(-test.X["womens"], **rows)
     assert worse.gain_upper_bound < 0
-    assert "this ranking is not better than random targeting: it gains at least -0." in str(worse)
+    assert str(worse).startswith("Not certified")
     all_at_once = certify(-test.X["womens"], joint=True, **rows)
     assert all_at_once.gain_upper_bound > worse.gain_upper_bound
-    assert "all at once" in str(all_at_once)
     quarter = certify(-test.X["womens"], **rows | {"delta": 0.0125})
     assert all_at_once.gain_upper_bound == quarter.gain_upper_bound
 

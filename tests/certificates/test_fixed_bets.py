@@ -102,9 +102,7 @@ def test_a_histogram_is_certified(trial, score):
     assert certificate.lower_bound == auuc.lower
     assert certificate.gain_lower_bound == gain.lower
     assert certificate.bin_gap == bin_gap
-    text = str(certificate)
-    assert "block betting at one size on 20,000 held-out rows in bins of scores, which cost" in text
-    assert "the 2 candidates were fixed" in text
+    assert any("the 2 candidates were fixed" in text for text in certificate.assumptions)
     other = certify(histogram, method="dkw-bernstein", joint=True, n_candidates=2)
     assert other.gain_gap > 1.5 * certificate.gain_gap
     assert certify(histogram, random_state=1).lower_bound != certify(histogram).lower_bound
@@ -127,7 +125,7 @@ def test_what_a_histogram_cannot_do(trial, score):
     with pytest.raises(ValueError, match="known beforehand, 0 to 1; got"):
         certify(money, method="dkw-bernstein")
     bounded = certify(money, outcome_range=(0, 30))
-    assert "[0, 30]" in str(bounded)
+    assert any("[0, 30]" in text for text in bounded.assumptions)
     assert bounded.method == "dkw-bernstein"
     same = certify(histogram, method="dkw-bernstein")
     assert bounded.lower_bound == pytest.approx(30 * same.lower_bound)

@@ -67,9 +67,6 @@ def test_bounds_are_below_what_the_policy_gains_and_close_to_it():
     assert 0.045 < found.gain_lower_bound < 0.2 / 3
     assert 0.02 < found.random_lower_bound < 0.4 / 9
     assert 0.03 < found.net_lower_bound < 0.2 / 3 - 0.02
-    text = str(found)
-    assert text.startswith("With probability 0.95, this policy gains per person at least +0.0")
-    assert "over giving the same arms to random people" in text
 
 
 def test_units_of_the_outcome_scale_the_bounds():
@@ -143,7 +140,6 @@ def test_shares_are_below_what_they_gain_and_close_to_it():
     assert (gaps > 0).all()
     assert gaps.max() < 0.02
     assert len(q) == 20
-    assert "at all 20 shares together" in str(found)
 
 
 def test_value_and_cost_may_be_chosen_afterwards():
@@ -203,7 +199,6 @@ def test_chunks_of_progressive_models():
     halves = [tuple(column[k::2] for column in rest) for k in (0, 1)]
     found = certify_shares([first, *halves])
     assert found.n_models == 2
-    assert "the rankings of 2 models that learnt from ever more rows, on average," in str(found)
     few = certify_shares([first, tuple(column[:30] for column in rest)])
     assert few is None
 
@@ -302,7 +297,7 @@ def test_a_policy_is_certified_by_known_chances():
     found = bounds(good, chances)
     assert 0.03 < found.gain_lower_bound < 0.06
     assert found.random_lower_bound > 0.02
-    assert "known chances by design" in str(found)
+    assert any("known chances by design" in text for text in found.assumptions)
 
 
 def test_a_chunk_of_one_row_is_left_out():

@@ -102,7 +102,6 @@ def test_bins_between_all_scores_cost_nothing(rows, ranking, n_bins):
         assert getattr(found, field) == pytest.approx(getattr(exact, field), **close), field
     if exact.declined is None:
         assert found.interval == pytest.approx(exact.interval, **close)
-    assert str(found).endswith("rows")
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
@@ -278,7 +277,7 @@ def test_a_source_is_read_twice(keep):
     coarse = score_levels(some, first_column, n_bins=20)
     assert coarse.n_bins == 20
     assert 0 < coarse.auuc_error() < 0.05
-    assert "(bins of scores: +-0.0" in str(coarse.inference())
+    assert 0 < coarse.inference().bin_error < 0.05
 
 
 def test_sources_that_are_refused():

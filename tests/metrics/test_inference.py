@@ -103,7 +103,7 @@ def test_few_clusters_make_no_intervals():
     one = auuc_inference(y, score, treatment=t, groups=np.where(t, 0, 1 + np.arange(len(y))))
     assert np.isnan([one.standard_error, *one.interval, one.p_value]).all()
     assert "only 1 clusters of an arm" in one.declined
-    assert "cannot be said" in str(one)
+    assert "no interval" in str(one)
     two = np.where(t, np.arange(len(y)) % 2, 2 + np.arange(len(y)))
     few = auuc_inference(y, score, treatment=t, groups=two)
     for why in (few.declined, few.gain_declined):
@@ -247,9 +247,7 @@ def test_hillstrom_standard_errors():
     result = auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment)
     assert 0.0015 < result.standard_error < 0.0025
     assert result.gain_standard_error == pytest.approx(result.standard_error / 2, rel=0.2)
-    text = str(result)
-    assert "95% interval" in text
-    assert "42,693 rows" in text
+    assert result.n_rows == 42_693
 
 
 def rare_flag(seed, share, n=3_000, treated=2_700):
@@ -307,7 +305,7 @@ def test_a_few_rows_of_large_weight_give_no_interval(chances, n, is_told):
     found = Levels.of(y, score, treatment=treated, propensity=chance).inference()
     assert np.isfinite(found.gain_interval[0]) == is_told
     if not is_told:
-        assert "a few rows have most of the weight" in str(found)
+        assert "a few rows have most of the weight" in found.gain_declined
     homes = np.arange(n) // 2
     found = Levels.of(y, score, treatment=treated, propensity=chance, groups=homes).inference()
     assert np.isfinite(found.gain_interval[0]) == is_told

@@ -89,56 +89,6 @@ class Certificate(Shown):
     def gain_gap(self) -> float:
         return self.gain_estimate - self.gain_lower_bound
 
-    def __str__(self) -> str:
-        chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
-        opening = f"With probability {chance},"
-        if self.method == "asymptotic":
-            opening = f"Without a guarantee, by an approximation at level {chance},"
-        estimate = "adjusted estimate" if self.adjusted else "estimate"
-        estimate += " with equal weights of clusters" if self.by_cluster else ""
-        why = ""
-        if self.gain_gap < 0 or self.gap < 0:
-            why = (
-                " (A bound above its estimate is no slip: bets are on outcomes less their mean, "
-                "which vary less.)"
-            )
-        gains = _ends(self.gain_lower_bound, self.gain_upper_bound, "+.5f")
-        gains = f"it gains {gains} over random" if gains else (
-            "its gain over random cannot be bounded with so few rows"
-        )  # fmt: skip
-        is_at = _ends(self.lower_bound, self.upper_bound, ".5f")
-        is_at = f"its AUUC {f'is {is_at}' if is_at else 'cannot be bounded with so few rows'}"
-        all_of = "both" if self.upper_bound is None else "all"
-        together = f"{all_of} at once" if self.joint else "each statement by itself"
-        bins = f" in bins of scores, which cost {self.bin_gap:.2g}" if self.bin_gap > 0 else ""
-        among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
-        verdict = "beats" if self.gain_lower_bound > 0 else "is not shown to beat"
-        if self.gain_upper_bound is not None and self.gain_upper_bound <= 0:
-            verdict = "is not better than"
-        told = f"this ranking{among} {verdict} random targeting:"
-        if verdict == "is not shown to beat" and self.method != "asymptotic":
-            # No probability belongs to what is not shown.
-            opening = f"T{told[1:]} w{opening[1:]}"
-        else:
-            opening = f"{opening} {told}"
-        return (
-            f"{opening} {gains} "
-            f"({estimate} {self.gain_estimate:+.5f}), and {is_at} "
-            f"({estimate} {self.estimate:.5f}), {together}: by "
-            f"{ALL_BOUNDS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
-            f"{'; '.join(self.assumptions)}.{why}"
-        )
-
-
-def _ends(lower: float, upper: float | None, form: str) -> str:
-    """ "at least ... and at most ...", as far as they are known; empty if neither is.
-
-    >>> _ends(0.25, None, ".2f"), _ends(0.25, 0.5, ".2f"), _ends(-np.inf, None, ".2f")
-    ('at least 0.25', 'at least 0.25 and at most 0.50', '')
-    """
-    ends = {"at least": lower, "at most": np.inf if upper is None else upper}
-    return " and ".join(f"{name} {end:{form}}" for name, end in ends.items() if np.isfinite(end))
-
 
 def certify(
     model_or_score: Any,

@@ -58,24 +58,6 @@ class PolicyCertificate(Shown):
     assumptions: tuple[str, ...]
     n_candidates: int = 1
 
-    def __str__(self) -> str:
-        chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
-        whom = "this policy gains"
-        if self.n_models > 1:
-            whom = f"the {self.n_models} policies of models that learnt from ever more rows gain"
-        among = f", each the best of {self.n_candidates}," if self.n_candidates > 1 else ""
-        net = ""
-        if self.net_lower_bound is not None:
-            net = f", a net value of at least {self.net_lower_bound:+.5f}"
-        shown = "With" if self.random_lower_bound > 0 else "Not shown to beat random people: with"
-        return (
-            f"{shown} probability {chance}, {whom}{among} per person at least "
-            f"{self.gain_lower_bound:+.5f} over treating nobody, and at least "
-            f"{self.random_lower_bound:+.5f} over giving the same arms to random people{net}, each "
-            f"statement by itself: by block betting at one size on {self.n_rows:,} rows, if "
-            f"{'; '.join(self.assumptions)}."
-        )
-
 
 def certify_policy(
     chunks: Sequence[PolicyChunk],
@@ -200,22 +182,6 @@ class ShareCertificate(Shown):
         [0.098, 0.1]
         """
         return value * np.array(self.gain_lower_bounds) - cost * np.array(self.share_upper_bounds)
-
-    def __str__(self) -> str:
-        chance = f"{1 - self.delta:.4g}"
-        models = f"{self.n_models} models that learnt from ever more rows, on average"
-        ranked = "this ranking" if self.n_models == 1 else f"the rankings of {models},"
-        best = int(np.argmax(self.gain_lower_bounds))
-        return (
-            f"With probability {chance}, treating the people above the score that cuts off a share "
-            f"by {ranked} gains per person at least what is said, over treating nobody, at all "
-            f"{len(self.shares)} shares together (most at {self.shares[best]:.0%}: "
-            f"{self.gain_lower_bounds[best]:+.5f}), whatever share, value and cost are chosen. "
-            f"Cuts come from rows that are not bet on: above that of {self.shares[best]:.0%} lie "
-            f"at most {self.share_upper_bounds[best]:.2%} of all people, whose costs are counted. "
-            f"By block betting at one size on {self.n_rows:,} rows, if "
-            f"{'; '.join(self.assumptions)}."
-        )
 
 
 def certify_shares(

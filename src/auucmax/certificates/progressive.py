@@ -56,23 +56,6 @@ class ProgressiveCertificate(Shown):
     n_candidates: int = 1
     method: str = "progressive betting"
 
-    def __str__(self) -> str:
-        chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
-        low, high = (f"{share:.0%}" for share in self.learnt)
-        models = f"the {self.n_models} models that learnt from {low} to {high} of the rows"
-        if self.n_models == 1:
-            models = f"the model that learnt from {high} of the rows"
-        among = f", each the best of {self.n_candidates}," if self.n_candidates > 1 else ""
-        together = "both at once" if self.joint else "each statement by itself"
-        shown = "With" if self.gain_lower_bound > 0 else "Not shown to beat a random order: with"
-        return (
-            f"{shown} probability {chance}, {models}{among} gain on average at least "
-            f"{self.gain_lower_bound:+.5f} over a random order, and their AUUC is on average at "
-            f"least {self.lower_bound:.5f}, {together}. This is certified for models that learnt "
-            f"from fewer rows than this one, by {self.method} on {self.n_rows:,} rows, if "
-            f"{'; '.join(self.assumptions)}."
-        )
-
 
 def progressive_certificate(
     chunks: Sequence[Chunk],

@@ -121,7 +121,8 @@ def auuc_inference(
     >>> from auucmax import load_hillstrom
     >>> trial = load_hillstrom()
     >>> print(auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment))
-    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p below 0.0001.
+    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p below
+    0.0001.
       AUUC  0.03045 (0.02666 to 0.03425)
       Rows  42,693, intervals at 95%
     """

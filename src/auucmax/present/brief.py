@@ -30,6 +30,12 @@ _SUBJECTS = {
     "campaign.assign": ("assignment",),
     "campaign.monitor": ("monitor",),
     "campaign.verify": ("verification",),
+    "certificates.certify": ("measures",),
+    "certificates.policies": ("measures",),
+    "certificates.progressive": ("measures",),
+    "metrics.curves": ("measures",),
+    "metrics.inference": ("measures",),
+    "metrics.risk": ("measures",),
 }
 _MODEL = "MODEL"  #: in a next step: the file of the model
 
