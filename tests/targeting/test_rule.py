@@ -167,6 +167,11 @@ def test_several_arms_have_the_same_rule(two_arms):
     other = decide(two_arms, Terms(budget=500.0, cost=(1.0, 3.0)), 1_000)
     assert other.plan.missing == Missing(why=Why.OTHER_COSTS)
     assert spend_of(two_arms, Terms(share=0.3), 1_000) is None  # judged by money
+    worth = decide(two_arms, Terms(cost=(1.0, 3.0), value=10.0), 1_000)
+    assert worth.state == State.UNKNOWN
+    assert worth.plan.missing == Missing(why=Why.OTHER_COSTS)
+    assert worth.plan.gain is worth.plan.profit is worth.better is None
+    assert not str(worth).startswith("Treat nobody")
 
 
 @given(st.lists(st.tuples(*[st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0])] * 2), min_size=1))

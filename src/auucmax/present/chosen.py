@@ -77,16 +77,18 @@ def decision_brief(found: Decision) -> Brief:
 
 def _verdict(found: Decision) -> str:
     plan, n_treated, n_people = found.plan, sum(found.plan.counts), found.plan.n_people
-    if not n_treated:
+    if not n_treated and plan.missing is None:
         why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
         return f"Treat nobody of {words.people(n_people)}: {why}."
     who = f"{n_treated:,} of {words.people(n_people)} ({words.percent(n_treated / n_people)})"
     if n_treated == n_people:
         who = f"everyone ({words.people(n_people)})"
+    if not n_treated:
+        who = words.people(n_people)
     what = "profit" if plan.terms.has_profit else "gain"
     cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}, "
     if found.state == State.UNKNOWN:
-        money = "" if plan.spend is None else f" for {words.money(plan.spend)}"
+        money = "" if not plan.spend else f" for {words.money(plan.spend)}"
         return f"The {what} of treating {who}{money} is not known: {words.why(plan.missing)}."
     start = "Treat" if found.is_good else "Do not treat"
     if found.state == State.UNCLEAR:
