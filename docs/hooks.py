@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from contextlib import redirect_stdout
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +37,10 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 @cache
 def demo_page() -> str:
     """The page of ``auucmax demo --model tm``: seconds, where the default takes a minute."""
-    from auucmax.cli.demo import demo
+    import auucmax
 
+    model = auucmax.fit(auucmax.load_hillstrom(encoding="raw"), "tm")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "demo.html"
-        with redirect_stdout(StringIO()):
-            demo(output=page, model="tm", as_json=False)
+        model.report(page, share=0.3)
         return page.read_text()
