@@ -5,8 +5,8 @@
 ``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower, or
 fail.
 
-``python -m benchmarks house --tree DIR`` (or ``commands``): measure the tree of an earlier commit,
-as the case "before".
+``python -m benchmarks commands --tree DIR``: measure the tree of an earlier commit, as the case
+"before".
 
 ``--keep`` commits to the numbers: records and table go to ``benchmarks/results`` and the page
 ``docs/benchmarks.md`` is made anew from all that is there.
@@ -37,7 +37,6 @@ NAMES = (
     "certify",
     "baselines",
     "scale",
-    "house",
     "commands",
     "arms",
     "install",
@@ -92,7 +91,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the list of records to this file")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--keep", action="store_true", help="write results and page")
-    parser.add_argument("--tree", type=Path, help="of house and commands: an earlier commit")
+    parser.add_argument("--tree", type=Path, help="of commands: an earlier commit")
     parser.add_argument("--only", help="this case; the others of the kept results stay")
     arguments = parser.parse_args()
     if arguments.name != "all":

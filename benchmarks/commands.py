@@ -2,8 +2,9 @@
 
 User CPU seconds of the whole process, the lowest of three runs, which a busy machine disturbs
 least, and their ratio to ``python -c "import sklearn, pandas"``, measured in turn with them.
-``goal`` is in seconds. As of the house, ``--tree DIR`` measures an earlier commit, as the case
-``before``; without it this tree is measured, as the case ``after``.
+``goal`` is in seconds. The case ``before`` is an earlier commit: ``git worktree add DIR COMMIT``,
+then ``python -m benchmarks commands --tree DIR --keep``. Without ``--tree`` this tree is measured,
+as the case ``after``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.house import ROOT, commit_of
-
+ROOT = Path(__file__).resolve().parent.parent
 RUNS = 3
 FIT = "fit hillstrom.csv --treatment mail --outcome visit --model auucmax -o model"
 REFERENCE = "import sklearn, pandas"
@@ -99,3 +99,10 @@ def _working(name: str, lines: tuple[str, ...], place: dict[str, Any]) -> str:
         if (done.returncode == 0) == (name != "wrong name"):
             return line
     raise RuntimeError(f"auucmax {lines[-1]} should run, got {done.stderr}. Adapt COMMANDS.")
+
+
+def commit_of(root: Path) -> str:
+    """The commit of a tree, as git describes it."""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "no commit"

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.house import ROOT
+from benchmarks.commands import ROOT
 
 SIZES = (25_000, 50_000, 100_000)
 KINDS: dict[str, dict[str, float]] = {

@@ -99,13 +99,13 @@ def alone(rows: int) -> Callable[[], Any]:
 
 def encoding(rows: int) -> Callable[[], Any]:
     model, people = _by_one_thread(rows)
-    return lambda: model.encoder.transform(people)
+    return lambda: model.scorers[0].encoder.transform(people)
 
 
 def tree_scores(rows: int) -> Callable[[], Any]:
     model, people = _by_one_thread(rows)
-    features = model.encoder.transform(people)
-    forests = [trees for member in model.formula.members for trees in member.trees]
+    features = model.scorers[0].encoder.transform(people)
+    forests = [trees for member in model.scorers[0].formula.members for trees in member.trees]
     return lambda: [trees.predict(features) for trees in forests]
 
 
@@ -133,9 +133,8 @@ def _written(frame: Any) -> None:
 
 
 def _model(rows: int) -> tuple[Any, Any]:
-    """The model of `auucmax fit` as it comes, saved and loaded, and the raw rows of its people."""
-    from auucmax.data import load_hillstrom
-    from auucmax.model import fit_trial_model, load_model, save_model
+    """The default model, saved and loaded, and the raw rows of its people."""
+    from auucmax import fit, load, load_hillstrom, read_trial
 
     trial = load_hillstrom(encoding="raw")
     texts = trial.X.select_dtypes("category").columns
@@ -143,8 +142,8 @@ def _model(rows: int) -> tuple[Any, Any]:
     table = people.assign(mail=trial.treatment[:rows], visit=trial.y[:rows])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        save_model(fit_trial_model(table, treatment="mail", outcome="visit"), path)
-        return load_model(path), people
+        fit(read_trial(table, treatment="mail", outcome="visit")).save(path)
+        return load(path), people
 
 
 def _repeated(people: Any, rows: int) -> Any:

@@ -1,10 +1,10 @@
 """Several treatments: what the choice of arms gains over the best of them, and how sure that is.
 
-`fit_arms_model` on trials with several arms, each at a cost of 1: the gain per person of the policy
+`auucmax.fit` on trials with several arms, each at a cost of 1: the gain per person of the policy
 when a tenth, three tenths, half and all of the people can be treated, with its interval, and
 against random people with the same arms, against the best arm alone by its ranking, and against the
-best arm for everybody. Of made-up populations the truth is known: what the policy of the model that
-is kept gains on 50,000 new people.
+best arm for everybody. In made-up populations the truth is known: the gain of the policy of the
+model that is kept on 50,000 new people.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from auucmax import load_hillstrom
+from auucmax import UpliftModel, fit, load_hillstrom, read_trial
 from auucmax.data.fetch import fetch_social_pressure
-from auucmax.model import ArmsModel, fit_arms_model, target_arms
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
@@ -94,9 +93,8 @@ def run(task: Task) -> Line:
     table, names = load(task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = fit_arms_model(
-            table, treatment="arm", outcome="y", **names, model=task.model, random_state=task.split
-        )
+        trial = read_trial(table, treatment="arm", outcome="y", **names)
+        model = fit(trial, task.model, random_state=task.split)
         line = start_line(task, parameters(task)) | numbers(model)
         if task.trial in POPULATIONS:
             line["truth"] = truth_of(model, task)
@@ -104,24 +102,34 @@ def run(task: Task) -> Line:
     return rounded(line | {"cpu_seconds": time.process_time() - start_cpu})
 
 
-def numbers(model: ArmsModel) -> Line:
-    """What is told of the policy at some shares of people, and of each arm."""
-    (curve,) = model.policy["curves"]
-    policy, grid = curve["policy"], curve["budget"]
+def numbers(model: UpliftModel) -> Line:
+    """The policy at some shares of people, and each arm."""
+    arms, policy = model.evidence.arms, model.evidence.policy
+    curve, grid = policy.curve, policy.curve.spend
+    _, single, everybody = policy.contrasts
+    best = {"single": single.against, "everybody": everybody.against.removeprefix("everyone: ")}
     differences = {
-        name: {key: found[key] for key in ("arm", "area", "area_lower", "area_upper")}
-        for name, found in curve["differences"].items()
+        name: {
+            "arm": best.get(name),
+            "area": own.difference.value,
+            "area_lower": own.difference.lower,
+            "area_upper": own.difference.upper,
+        }
+        for name, own in zip(("random", "single", "everybody"), policy.contrasts, strict=True)
     }
+    rows = [arms[0].rows[0], *(arm.rows[1] for arm in arms)]
     return {
-        "rows": model.policy["rows"],
+        "rows": {own.name: own.n_rows for own in rows},
         "effects": {
-            label: [own["effect"][end] for end in ("estimate", "lower", "upper")]
-            for label, own in model.evidence.arms.items()
+            arm.arm: [arm.effect.value, arm.effect.lower, arm.effect.upper] for arm in arms
         },
-        "policy": {end: _at(grid, policy[end]) for end in ("gain", "lower", "upper")},
-        "given": [_at(grid, own) for own in zip(*policy["shares"], strict=True)],
-        "singles": {label: _at(grid, own["gain"]) for label, own in curve["singles"].items()},
-        "everybody": _at(grid, curve["everybody"]["gain"]),
+        "policy": {
+            name: _at(grid, own)
+            for name, own in (("gain", curve.gain), ("lower", curve.lower), ("upper", curve.upper))
+        },
+        "given": [_at(grid, own) for own in curve.shares],
+        "singles": {single.against: _at(grid, single.curve)},
+        "everybody": _at(grid, everybody.curve),
         "differences": differences,
     }
 
@@ -133,12 +141,12 @@ def _at(grid: Sequence[float], values: Sequence[float | None]) -> list[float | N
     return [float(value) if np.isfinite(value) else None for value in found]
 
 
-def truth_of(model: ArmsModel, task: Task) -> list[float]:
-    """What the policy of the model gains per person of new people, whose effects are known."""
+def truth_of(model: UpliftModel, task: Task) -> list[float]:
+    """The true gain of the model's policy per person of new people."""
     X, effects = people_of(task.trial, NEW_PEOPLE, 1_000_000 + task.split)
     gains = []
     for share in SHARES:
-        chosen = target_arms(model, X, share=share).choice.arm
+        chosen = model.target(X, budget=share * len(X)).choice.arm
         given = np.flatnonzero(chosen >= 0)
         gains.append(float(effects[given, chosen[given]].sum()) / NEW_PEOPLE)
     return gains
@@ -148,9 +156,9 @@ def truth_of(model: ArmsModel, task: Task) -> list[float]:
 
 
 class Cover(NamedTuple):
-    """Of a population at a share: mean gain told and true, and how often the truth was inside."""
+    """Estimated and true mean gain in a population at a share; how often the truth was inside."""
 
-    told: float
+    estimate: float
     truth: float
     inside: int
     known: int
@@ -161,8 +169,8 @@ def cover_of(lines: Sequence[Line], share: int) -> Cover:
             for x in lines]  # fmt: skip
     known = [(low, true, high) for low, true, high in ends if low is not None]
     inside = sum(low <= true <= high for low, true, high in known)
-    told = float(np.mean([x["policy"]["gain"][share] for x in lines]))
-    return Cover(told, float(np.mean([true for _, true, _ in ends])), inside, len(known))
+    estimate = float(np.mean([x["policy"]["gain"][share] for x in lines]))
+    return Cover(estimate, float(np.mean([true for _, true, _ in ends])), inside, len(known))
 
 
 def render(lines: list[Line]) -> str:
@@ -204,7 +212,7 @@ def summary(lines: list[Line]) -> str:
 
 _ABOUT = (
     "Each arm costs 1, so a budget is a share of people. Every row is given its arm by models that "
-    "have not learnt from it (`fit_arms_model`); gains are per person of all people, over treating "
+    "have not learnt from it (`auucmax.fit`); gains are per person of all people, over treating "
     "nobody, with intervals of 95% that hold at one budget. Areas are means over all budgets. Of "
     "the mailings every fifth voter, since the file does not tell who shares a household.\n"
 )
@@ -230,7 +238,7 @@ def _effects(line: Line) -> str:
 
 
 def _gains(line: Line) -> str:
-    labels = list(line["singles"])
+    labels = list(line["effects"])
     rows = []
     for k, share in enumerate(SHARES):
         ends = {f"gain{end}": line["policy"][name][k] for end, name in
@@ -238,7 +246,8 @@ def _gains(line: Line) -> str:
         given = ", ".join(
             f"{label} {own[k]:.0%}" for label, own in zip(labels, line["given"], strict=True)
         )
-        alone = [line["singles"][label][k] for label in labels]
+        singles = line["singles"]  # of the best arm alone, in newer lines
+        alone = [singles[label][k] if label in singles else None for label in labels]
         cells = [_number(value) for value in (*alone, line["everybody"][k])]
         rows.append([f"{share:.0%}", _interval(ends, "gain"), given, *cells])
     header = ["people", "policy", "given", *(f"{x} alone" for x in labels), "the best, at random"]
@@ -273,7 +282,11 @@ def _truths(lines: Sequence[Line]) -> str:
             found = cover_of(own, k)
             told = [[s[k] for s in line["singles"].values() if s[k] is not None] for line in own]
             alone = [max(gains) for gains in told if gains]
-            cells = f"{found.told:+.4f}", f"{found.truth:+.4f}", f"{found.inside} of {found.known}"
+            cells = (
+                f"{found.estimate:+.4f}",
+                f"{found.truth:+.4f}",
+                f"{found.inside} of {found.known}",
+            )
             rows.append(
                 [
                     f"{trial}, {share:.0%} of people",
