@@ -152,7 +152,6 @@ def test_a_score_that_ranks_backwards_gets_one_value_and_says_so():
     found = calibrate(trial.y, -trial.effect, treatment=trial.treatment)
     assert found.n_values == 1
     assert found(0.0) == pytest.approx(found.average_effect)
-    assert "did not gain more" in found.caveat
 
 
 def test_it_brings_a_distorted_score_close_to_the_true_effect():
@@ -160,7 +159,6 @@ def test_it_brings_a_distorted_score_close_to_the_true_effect():
     found = calibrate(held_out.y, np.exp(40 * held_out.effect), treatment=held_out.treatment)
     error = found(np.exp(40 * fresh.effect)) - fresh.effect
     assert np.sqrt(np.mean(error**2)) < 0.3 * fresh.effect.std()
-    assert "not known of any single person" in found.caveat
 
 
 def test_few_rows_or_one_score_give_the_average_effect_with_a_warning():
@@ -168,7 +166,6 @@ def test_few_rows_or_one_score_give_the_average_effect_with_a_warning():
     with pytest.warns(UserWarning, match="got one bin of 2 treated and 2 control"):
         found = calibrate(y, [1, 2, 3, 4], treatment=treated)
     assert found([0, 9]).tolist() == [0, 0]
-    assert "too few" in found.caveat
     with pytest.warns(UserWarning, match="everybody gets the average effect"):
         calibrate(y, [1, 1, 1, 1], treatment=treated, min_rows=1)
 
@@ -190,7 +187,6 @@ def test_noise_is_drawn_in_and_real_differences_are_kept():
     few = calibrate(y, score, treatment=treated, min_rows=100)
     many = calibrate(*(np.tile(c, 20) for c in (y, score)), treatment=np.tile(treated, 20))
     assert 0 < np.ptp(few.uplift) < 0.8 * np.ptp(many.uplift)
-    assert "drawn towards the average effect" in few.caveat
 
 
 @settings(deadline=None, max_examples=60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 from auucmax._errors import InputError
 from auucmax._json import plain
 from auucmax._optional import import_optional
+from auucmax._shown import Shown
 from auucmax._validation import check_level, listed
 from auucmax.data.balance import holm
 from auucmax.metrics.inference import interval_around, p_value_of
@@ -25,8 +25,8 @@ _BLUE, _GREY = "#1f5a99", "#777777"
 _BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": _GREY}
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
     """The result of :func:`compare`; printing it shows the models, the best first.
 
     Attributes
@@ -177,12 +177,6 @@ class Comparison:
             "models": {str(name): plain(dict(own)) for name, own in table.iterrows()},
             "splits": plain(self.frame.astype({"n_parameters": "float64"}).to_dict("records")),
         }
-
-    def __str__(self) -> str:
-        return str(import_module("auucmax.present.brief").text(self))
-
-    def _repr_html_(self) -> str:
-        return str(import_module("auucmax.present.brief").html(self))
 
     def _interval(self, name: str, level: float) -> tuple[float, float]:
         """The interval of the mean AUUC of one model over the splits."""

@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from auucmax._optional import import_optional
-from auucmax._shown import Shown
 from auucmax._validation import Floats, check_shares
 from auucmax.metrics.curves import UpliftBand
 from auucmax.metrics.functions import policy_risk_inference
@@ -26,7 +25,7 @@ _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
 
 
-class Display(Shown):
+class Display:
     """What all displays share; ``plot`` sets ``ax_`` and ``figure_``."""
 
     ax_: Axes | None
@@ -125,9 +124,6 @@ class UpliftCurveDisplay(Display):
         ax.legend(loc="best", frameon=False)
         return self
 
-    def __str__(self) -> str:
-        return f"uplift curve: {self._label()}"
-
     def _label(self) -> str:
         low, high = self.inference.interval
         text = f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})"
@@ -198,9 +194,6 @@ class PolicyRiskDisplay(Display):
         ax.legend(loc="best", frameon=False)
         return self
 
-    def __str__(self) -> str:
-        return f"policy risk: {self._label()}"
-
     def _label(self) -> str:
         return _named(self.name, f"lowest {self.risk.min():.4f} at {self.best_share:.2f}")
 
@@ -264,10 +257,6 @@ class DecileDisplay(Display):
         )
         ax.legend(loc="best", frameon=False)
         return self
-
-    def __str__(self) -> str:
-        parts = _named(self.name, f"effect in {len(self.table)} parts of the people")
-        return f"{parts}, average {self.average:.4f}"
 
 
 def _named(name: str | None, text: str = "") -> str:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from auucmax._errors import InputError
+from auucmax._shown import Shown
 from auucmax._validation import check_level
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
@@ -46,8 +46,8 @@ class ArmCheck:
         return self.report.stops or not self.report.tests
 
 
-@dataclass(frozen=True, eq=False)
-class TrialCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class TrialCheck(Shown):
     """The check of a trial, arm by arm.
 
     ``codes`` and ``quantities``: columns of whole numbers that a fit takes for categories, and for
@@ -93,12 +93,6 @@ class TrialCheck:
             "quantities": list(self.quantities),
             "other_arms": self.trial.other_arms or {},
         }
-
-    def __str__(self) -> str:
-        return str(import_module("auucmax.present.brief").text(self))
-
-    def _repr_html_(self) -> str:
-        return str(import_module("auucmax.present.brief").html(self))
 
 
 def check_trial(

@@ -36,6 +36,7 @@ _SUBJECTS = {
     "metrics.curves": ("measures",),
     "metrics.inference": ("measures",),
     "metrics.risk": ("measures",),
+    "targeting.calibration": ("measures",),
 }
 _MODEL = "MODEL"  #: in a next step: the file of the model
 

@@ -16,6 +16,7 @@ from auucmax.metrics.risk import PolicyRiskInference
 from auucmax.present import words
 from auucmax.present.brief import brief
 from auucmax.results import Brief, Estimate
+from auucmax.targeting.calibration import Calibration
 
 
 def _estimate(
@@ -100,6 +101,21 @@ def _(found: UpliftBand) -> Brief:
             ("Points", f"{len(found.share)}; the {found.level:.0%} band holds at all together"),
         ),
     )
+
+
+@brief.register
+def _(found: Calibration) -> Brief:
+    average = f"{found.average_effect:.4g}"
+    ends = f"{found.uplift[0]:.4g} to {found.uplift[-1]:.4g}"
+    verdict = f"Uplift from {ends} per person, {average} on average."
+    caveat = "uplifts are means of people with similar scores, not of single people."
+    if len(found.score) == 1:
+        verdict = f"Too few people to calibrate: everybody gets the average effect, {average}."
+    elif found.n_values == 1:
+        caveat = "do not choose people by this score."
+        verdict = f"No clear gain of higher scores: everybody gets the average effect, {average}."
+    rows = f"{found.n_rows:,}, at least {found.min_rows:,} of each arm behind every value"
+    return Brief(verdict=verdict, facts=(("Rows", rows),), caveats=(caveat,))
 
 
 def _certified(

@@ -94,34 +94,6 @@ class Calibration(Shown):
         """How many different values the knots have; 1 if the map is constant."""
         return len(set(self.uplift))
 
-    @property
-    def caveat(self) -> str:
-        """What the numbers mean, and what they do not, in plain words."""
-        rows = f"{self.n_rows:,} rows, each scored by a model that was not fitted on it"
-        if len(self.score) == 1:
-            return (
-                f"{rows} are too few, or their scores too much alike, to say who gains "
-                f"more: everybody gets the average effect, {self.average_effect:.4g}."
-            )
-        if self.n_values == 1:
-            return (
-                f"On {rows}, people of higher scores did not gain more than others beyond chance, "
-                f"so everybody gets the average effect, {self.average_effect:.4g}. Do not choose "
-                f"people by it."
-            )
-        return (
-            f"Calibrated uplift is the average effect among people of similar scores, estimated on "
-            f"{rows} (at least {self.min_rows:,} of each arm behind every value). It is not known "
-            f"of any single person. As far as chance explains the differences they are drawn "
-            f"towards the average effect, {self.average_effect:.4g}. The lowest and the highest "
-            f"value are the least certain; scores below {self.score[0]:.4g} and above "
-            f"{self.score[-1]:.4g} take them. It speaks of people like those of the trial."
-        )
-
-    def __str__(self) -> str:
-        ends = f"uplift from {self.uplift[0]:.4g} to {self.uplift[-1]:.4g} per person"
-        return f"{ends}, {self.average_effect:.4g} on average\n{self.caveat}"
-
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: numbers, and lists of them for ``score`` and ``uplift``."""
         return asdict(self) | {"score": list(self.score), "uplift": list(self.uplift)}
