@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from auucmax import UpliftModel, fit, read_trial
 from auucmax.campaign import Verification, verify
-from auucmax.model import TrialModel, fit_trial_model, target
 
 BASE, EFFECT, SHARE, EXPLORE = 0.15, 0.2, 0.3, 0.1
 
 
 def make_people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """People, and how much of the effect each of them has: more with age."""
+    """People, and the part of the effect that each of them has: more with age."""
     rng = np.random.default_rng(seed)
     town = rng.choice(["Bern", "Oslo", "Rome"], n)
     people = pd.DataFrame({"person": [f"{seed}-{k}" for k in range(n)], "town": town})
@@ -27,18 +27,18 @@ def make_people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def answer(people: pd.DataFrame, effect: np.ndarray, mail: np.ndarray, seed: int) -> pd.DataFrame:
-    """The rows with the mail that was sent and the visits that came."""
+    """The rows with mails and visits."""
     rng = np.random.default_rng(seed)
     visit = rng.random(len(people)) < BASE + effect * mail
     return people.assign(mail=mail.astype(int), visit=visit.astype(int))
 
 
 def run_campaign(
-    model: TrialModel, seed: int, effect: float = EFFECT, explore: float = EXPLORE
+    model: UpliftModel, seed: int, effect: float = EFFECT, explore: float = EXPLORE
 ) -> tuple[pd.DataFrame, pd.DataFrame, float]:
-    """Rows of a campaign, the list behind it, and the visits that the list is truly worth."""
+    """Rows of a campaign, the list behind it, and the true gain of the list in visits."""
     people, part = make_people(20_000, seed)
-    listed = target(model, people, share=SHARE)
+    listed = model.target(people, share=SHARE)
     chosen = people["person"].isin(listed.chosen()["person"]).to_numpy()
     chance = np.where(chosen, 1 - explore, explore)
     mail = np.random.default_rng(seed + 1).random(len(people)) < chance
@@ -50,7 +50,7 @@ def main() -> dict[str, tuple[Verification, float]]:
     people, part = make_people(20_000, 0)
     coin = np.random.default_rng(1).random(len(people)) < 0.5
     trial = answer(people, EFFECT * part, coin, 2)
-    model = fit_trial_model(trial, treatment="mail", outcome="visit", id="person", model="tm")
+    model = fit(read_trial(trial, treatment="mail", outcome="visit", id="person"), "tm")
 
     found = {}
     for name, effect, seed in (("as in the trial", EFFECT, 10), ("worn out", EFFECT / 4, 20)):

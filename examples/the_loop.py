@@ -1,6 +1,6 @@
 """People whose effects are known, from plan to verified campaign, and into the next trial.
 
-python examples/the_loop.py            tells it
+python examples/the_loop.py            prints each step
 python examples/the_loop.py loop.png   and draws it
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from auucmax import fit, read_trial
 from auucmax.campaign import assign, monitor_trial, plan_trial, verify
-from auucmax.model import fit_trial_model, target
 
 BASE, SHARE = 0.15, 0.3
 DAYS = 30
@@ -35,7 +35,7 @@ def make_people(n: int, wave: str, seed: int) -> pd.DataFrame:
 
 
 def effect_of(people: pd.DataFrame) -> np.ndarray:
-    """What the mail truly does: nothing to the young, .2 to the old."""
+    """The true effect of the mail: none on the young, .2 on the old."""
     return np.asarray(0.2 / (1 + np.exp(-(people["age"] - 45) / 6)))
 
 
@@ -47,98 +47,99 @@ def visits(people: pd.DataFrame, mailed: pd.Series, seed: int) -> np.ndarray:
 def main() -> dict[str, Any]:
     # 1. How large? The ranking to beat chance with is an old rule of thumb: by age.
     plan = plan_trial(base_rate=BASE, effect=0.1, effect_sd=0.07, explained=0.7)
-    needed, n_rows = plan.table()[0]["rows"], 10_000  # a model that learns from it wants more
-    print(f"1. plan: {needed:,} rows show four times in five that age ranks; we take {n_rows:,}")
+    n_rows = 10_000  # a model needs more to be trained on
+    print(f"1. plan: {plan.rows():,} rows show with 80% power that age ranks; we take {n_rows:,}")
 
     # 2. Who gets the mail: by a hash of the id and a key.
     people = make_people(n_rows, "a", 0)
     drawn = assign(people, id="person", arms="none=.5,mail=.5", key="spring")
     trial = people.merge(drawn.people[["person", "arm"]])
     trial["visit"] = visits(trial, trial["arm"] == "mail", 1)
-    print(f"2. assign: {drawn.counts}")
-    print(f"   {drawn.balance['everybody'].verdict}")
+    print(f"2. assign: {dict(zip(drawn.arms, drawn.counts, strict=True))}")
 
     # 3. May we look before the end? Every week, as often as we like.
     looks = _look_every_week(trial)
-    first = next((day for day, gain, _ in looks if gain["lower"] > 0), None)
+    first = next((day for day, gain, _ in looks if gain.lower > 0), None)
     print(
-        f"3. monitor: {len(looks)} looks; the ranking by age is shown to help from day {first} on"
+        f"3. monitor: {len(looks)} looks; from day {first} on it is certain that ranking by age helps"
     )
 
-    # 4. Learn whom to mail, from all rows; judged by rows that a model has not seen.
+    # 4. A model of all rows; judged on rows that it was not trained on.
     named = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
-    features = {"id": "person", "features": ["age", "town"], "model": "tm"}
-    model = fit_trial_model(trial, **named, **features)
-    gain = model.evidence["certificate"]["gain_lower_bound"]
-    print(f"4. fit: certified to gain at least {gain:+.4f} AUUC over a random order")
+    named |= {"id": "person", "features": ["age", "town"]}
+    model = fit(read_trial(trial, **named), "tm")
+    gain = model.evidence.arms[0].certificate.gain
+    print(f"4. fit: guaranteed gain at least {gain:+.4f} AUUC over random targeting")
 
     # 5. and 6. The next people: the forecast of the top 30%; who gets the mail, with exploration.
     people = make_people(20_000, "b", 2)
-    promise = target(model, people, share=SHARE).expected
+    forecast = model.target(people, share=SHARE).plan
+    extra = forecast.gain
     print(
-        f"5. target: {promise.n_treated:,} of {len(people):,} people, forecast to bring "
-        f"{promise.gain:,.0f} visits more ({promise.gain_lower:,.0f} to {promise.gain_upper:,.0f})"
+        f"5. target: {forecast.counts[0]:,} of {len(people):,} people, forecast to bring "
+        f"{extra.value:,.0f} more visits ({extra.lower:,.0f} to {extra.upper:,.0f})"
     )
     listed = assign(people, id="person", model=model, share=SHARE, explore=0.1, key="summer")
     campaign = people.merge(listed.people[["person", "arm", "propensity", "chosen"]])
     campaign["visit"] = visits(campaign, campaign["arm"] == "mail", 3)
-    print(f"6. assign: chances {sorted(campaign['propensity'].unique().tolist())} are recorded")
+    print(
+        f"6. assign: propensities {sorted(campaign['propensity'].unique().tolist())} are recorded"
+    )
 
     # 7. A quarter later: was it worth it, as it was run, and was the forecast right?
     found = verify(campaign, chosen="chosen", propensity="propensity", model=model)
     truth = float(effect_of(people)[campaign["chosen"].to_numpy()].sum())
-    as_run = float(effect_of(people)[(campaign["arm"] == "mail").to_numpy()].sum())
-    print(f"7. verify: {found.headline}")
-    print(f"   in truth {as_run:,.0f}; the model: {found.advice.action}")
-
-    # 8. The campaign is the next trial: its chances are known.
-    again = fit_trial_model(
-        campaign, **named, **features, propensity="propensity", ignore=["chosen"]
+    as_run = found.against("as run").gain
+    true_gain = float(effect_of(people)[(campaign["arm"] == "mail").to_numpy()].sum())
+    print(
+        f"7. verify: the campaign brought {as_run.value:,.0f} more visits ({as_run.lower:,.0f} to "
+        f"{as_run.upper:,.0f}), in truth {true_gain:,.0f}; forecast: {found.forecast.verdict.value}"
     )
-    gain = again.evidence["certificate"]["gain_lower_bound"]
-    print(f"8. fit again, on the campaign: certified to gain at least {gain:+.4f} AUUC")
-    return {"plan": plan, "looks": looks, "promise": promise, "found": found, "truth": truth,
+
+    # 8. The campaign is the next trial: its propensities are known.
+    again = fit(read_trial(campaign, **named, propensity="propensity", ignore=["chosen"]), "tm")
+    gain = again.evidence.arms[0].certificate.gain
+    print(f"8. fit again, on the campaign: guaranteed gain at least {gain:+.4f} AUUC")
+    return {"plan": plan, "looks": looks, "forecast": forecast, "found": found, "truth": truth,
             "model": model, "again": again, "people": people}  # fmt: skip
 
 
 def _look_every_week(trial: pd.DataFrame) -> list[tuple[int, Any, int]]:
     """Day, gain with its bounds, and rows so far, of each look."""
-    told = {"treatment": "arm", "treated": "mail", "control": "none", "outcome": "visit",
-            "id": "person", "date": "joined", "score_column": "age"}  # fmt: skip
+    named = {"treatment": "arm", "treated": "mail", "control": "none", "outcome": "visit",
+             "id": "person", "date": "joined", "score": "age"}  # fmt: skip
     looks = []
     with tempfile.TemporaryDirectory() as folder:
         for day in range(7, DAYS + 8, 7):
             now = pd.Timestamp("2026-03-01") + pd.to_timedelta(day, "D")
             rows = trial[trial["joined"] < now]
-            look = monitor_trial(rows, Path(folder) / "spring.state", as_of=str(now.date()), **told)
-            if look.bounds is not None:
-                looks.append((day, look.bounds["gain"], look.n_rows))
+            state = Path(folder) / "spring.state"
+            look = monitor_trial(rows, state, as_of=str(now.date()), **named)
+            if look.arms[0].gain is not None:
+                looks.append((day, look.arms[0].gain, look.n_rows))
     return looks
 
 
 def draw(story: dict[str, Any]) -> Any:
-    """Looks at the running trial, and what was promised and came."""
+    """Looks at the running trial; the forecast and the gain of the campaign."""
     from matplotlib.figure import Figure
 
     figure = Figure((9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     days = [day for day, _, _ in story["looks"]]
     bounds = [gain for _, gain, _ in story["looks"]]
-    left.fill_between(days, [b["lower"] for b in bounds], [b["upper"] for b in bounds], alpha=0.25)
-    left.plot(days, [b["estimate"] for b in bounds], "o-")
+    left.fill_between(days, [b.lower for b in bounds], [b.upper for b in bounds], alpha=0.25)
+    left.plot(days, [b.value for b in bounds], "o-")
     left.axhline(0, color="0.4", linewidth=1)
     left.set(xlabel="day of the trial", ylabel="gain of the ranking (AUUC)",
              title="Looks: bounds that hold at all of them")  # fmt: skip
-    promise, came = story["promise"], story["found"].comparisons["nobody"]
-    rows = (("promised", promise.gain, promise.gain_lower, promise.gain_upper),
-            ("came", came.estimate, came.lower, came.upper))  # fmt: skip
-    for place, (_, value, low, high) in enumerate(rows):
-        right.plot([low, high], [place, place], linewidth=3)
-        right.plot(value, place, "o", color="black")
+    for place, own in enumerate((story["forecast"].gain, story["found"].against("nobody").gain)):
+        right.plot([own.lower, own.upper], [place, place], linewidth=3)
+        right.plot(own.value, place, "o", color="black")
     right.axvline(story["truth"], color="0.4", linestyle="--")
     right.text(story["truth"], 1.35, " truth", color="0.3")
-    right.set(yticks=(0, 1), yticklabels=("promised", "came"), ylim=(-0.6, 1.6),
-              xlabel="visits more", title="The list of 30%")  # fmt: skip
+    right.set(yticks=(0, 1), yticklabels=("forecast", "campaign"), ylim=(-0.6, 1.6),
+              xlabel="more visits", title="The list of 30%")  # fmt: skip
     return figure
 
 
