@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from tests.present.html_page import Page
 
 from auucmax import compare, make_trial
 from auucmax.campaign.assign import assign
@@ -22,6 +24,8 @@ from auucmax.model.check import check_trial
 from auucmax.model.chosen import Limits, target
 from auucmax.model.pipeline import fit
 from auucmax.present.brief import text
+from auucmax.present.card import model_card
+from auucmax.present.page import write_check, write_report
 
 FOLDER = Path(__file__).parent / "snapshots"
 
@@ -172,6 +176,30 @@ CASES: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
+def page(name: str, **options: Any) -> str:
+    """What a reader sees of a report, or of the page of a check."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        if name == "check":
+            write_check(check_trial(trial(table())), path, file="visits.csv")
+        else:
+            write_report(model(name), path, **options)
+        return Page(path.read_text(encoding="utf-8")).text
+
+
+CASES |= {
+    "page_profit": lambda: page("works", cost=0.15, value=1.0, currency="EUR"),
+    "page_arms": lambda: page("arms", value=9.0),
+    "page_unclear": lambda: page("unclear"),
+    "page_failed": lambda: page("failed"),
+    "page_check": lambda: page("check"),
+    "card": lambda: model_card(model("works")),
+}
+
+
 def snapshot(name: str) -> str:
-    """The text of a result with its details, and without them if they are not of interest."""
-    return text(CASES[name](), details=True, file="visits.auucmax") + "\n"
+    """The text of a result with its details; a page or card is a text already."""
+    found = CASES[name]()
+    if isinstance(found, str):
+        return found + "\n"
+    return text(found, details=True, file="visits.auucmax") + "\n"

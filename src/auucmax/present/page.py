@@ -24,6 +24,7 @@ from markupsafe import Markup
 from auucmax._files import whole_file
 from auucmax._json import short
 from auucmax._messages import visible
+from auucmax._validation import check_whole
 from auucmax.data.binning import binned
 from auucmax.model.judge import number as known
 from auucmax.model.pipeline import arm_costs
@@ -47,7 +48,7 @@ from auucmax.targeting.rule import at
 if TYPE_CHECKING:
     from auucmax.model.check import TrialCheck
 
-N_PEOPLE, SHARE = 10_000, 0.3
+N_PEOPLE, MOST_PEOPLE, SHARE = 10_000, 10**15, 0.3
 MOST_DIFFERENCES = 24
 #: What holds for every evidence.
 LIMITS = (
@@ -109,9 +110,10 @@ def write_report(
     Decision or None
         The decision that the page opens with; None if the trial failed its check.
     """
+    n = check_whole(N_PEOPLE if n_people is None else n_people, "n_people", 1, MOST_PEOPLE)
     page, decision = render_report(
         model, evidence or model.evidence, _terms(model, share, budget, cost, value),
-        n_people or N_PEOPLE, currency, campaign,
+        n, currency, campaign,
     )  # fmt: skip
     _write(path, page)
     return decision
