@@ -485,11 +485,17 @@ def _curve_means(
         if rare_zeros:
             y = segments[arm].rows(arm) - y
         sums = y @ in_top, y @ in_top**2
-        rows = part.arm_rows(arm)
-        mean = ArmMean.of(rows, sums, (1.0, 1.0), own.variance, clustered=support.clustered)
-        # The band looks farther into the tails than Wilson's limits are good for with few rows.
-        found.append(mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1)))
+        found.append(curve_mean(part.arm_rows(arm), sums, own.variance, support))
     return found[0], found[1]
+
+
+def curve_mean(
+    rows: int, sums: tuple[Floats, Floats], variance: Floats, support: Support
+) -> ArmMean:
+    """The mean of z = y M of the rows of an arm, from the sums of z and z^2."""
+    mean = ArmMean.of(rows, sums, (1.0, 1.0), variance, clustered=support.clustered)
+    # The band looks farther into the tails than Wilson's limits are good for with few rows.
+    return mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1))
 
 
 def _counted(
@@ -512,14 +518,21 @@ def _counted(
             chosen = rarer_outcome(part.y)
         some.append(own.in_top_counts(chosen, units, arm))
         others.append(own.in_top_counts(~chosen, units, arm))
+    return fewest(support, *map(np.array, (rows, some, others)))
+
+
+def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floats:
+    """What :attr:`Support.least_in_top` counts, the fewer of the arms, which are the first axis.
+
+    ``some`` of the ``rows`` are responders.
+    """
     if support.shape == "even":
-        return np.asarray(np.minimum(*rows))
+        return np.asarray(rows.min(axis=0))
     if support.shape == "skewed":
-        return np.asarray(np.minimum(*some))
+        return np.asarray(some.min(axis=0))
     # At the rate of both arms: an arm must not be left out because few of its own responded.
-    everybody = np.maximum(rows[0] + rows[1], 1.0)
-    rarer = np.minimum(some[0] + some[1], others[0] + others[1])
-    return np.asarray(np.minimum(*rows) * rarer / everybody)
+    rarer = np.minimum(some.sum(axis=0), others.sum(axis=0))
+    return np.asarray(rows.min(axis=0) * rarer / np.maximum(rows.sum(axis=0), 1.0))
 
 
 def allowing_for_folds(share: Floats, covariance: Floats) -> Floats:

@@ -53,7 +53,7 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.metrics.allocation import Allocation, check_costs, check_uplifts
-from auucmax.metrics.curves import CurveSums, UpliftBand
+from auucmax.metrics.curves import CurveSums, UpliftBand, curve_mean, fewest
 from auucmax.metrics.inference import (
     AUUCDifference,
     ClusterUnits,
@@ -62,7 +62,7 @@ from auucmax.metrics.inference import (
     student_test,
     support_of_rows,
 )
-from auucmax.metrics.intervals import ArmMean, Moments, Spread
+from auucmax.metrics.intervals import Moments, Spread
 
 N_BUDGETS = 101  #: of a curve, at equal distances
 #: An arm whose part in the gain cannot vary by more than this part of the standard error needs no
@@ -231,11 +231,7 @@ class Gains:
             means = []
             for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True):
                 sums = self._z[0, k], self._z[1, k]
-                mean = ArmMean.of(
-                    sizes[k], sums, (1.0, 1.0), own.variance, clustered=rows.support.clustered
-                )
-                correction = sizes[k] / max(sizes[k] - 1, 1)
-                means.append(mean._replace(inflation=mean.inflation * correction))
+                means.append(curve_mean(int(sizes[k]), sums, own.variance, rows.support))
         error = np.sqrt(np.maximum(np.diag(covariance), 0))
         return CurveSums(
             share=self.budget,
@@ -279,26 +275,21 @@ class Gains:
         """
         average = _mean_over(self.budget)
         beyond = self.gain - (self.random_gain if other is None else other.gain)
-        if other is None:
-            blocks = ((people, (own - mixed) @ average) for people, own, mixed in self.blocks())
-        else:
-            blocks = (
-                (people, (own - theirs) @ average)
-                for (people, own, _), (_, theirs, _) in zip(
-                    self.blocks(), other.blocks(), strict=True
-                )
-            )
-        terms = ((people, psi[:, None]) for people, psi in blocks)
-        spread = Spread.of([Moments(m.units, *(float(v[0]) for v in m[1:]))
-                            for m in _moments(self.rows, terms, 1)[0]])  # fmt: skip
+        both = [self] if other is None else [self, other]
+        pairs = self.blocks() if other is None else (
+            (people, own, theirs)
+            for (people, own, _), (_, theirs, _) in zip(self.blocks(), other.blocks(), strict=True)
+        )  # fmt: skip
+        terms = ((people, (own - theirs) @ average[:, None]) for people, own, theirs in pairs)
+        moments, _ = _moments(self.rows, terms, 1)
+        spread = Spread(*(float(number[0]) for number in Spread.of(moments)))
         if cross_fitted:
             spread = spread._replace(error=spread.error * np.sqrt(2))
         area, support = float(average @ beyond), self.rows.support
         interval, p_value = student_test(area, spread, level, support)
         declined, least = support.why_no_gain(), support.least_in_top
-        for own in (self, other):
-            if own is not None and declined is None and own.most_counted(spread.error) < least:
-                declined = f"at no budget are there {least} {support.what_in_top}"
+        if min(one.counted(spread.error, average)[0] for one in both) < least and not declined:
+            declined = f"at no budget are there {least} {support.what_in_top}"
         return AUUCDifference(
             estimate=area,
             standard_error=float(spread.error),
@@ -309,17 +300,15 @@ class Gains:
             declined=declined,
         )
 
-    def most_counted(self, error: float) -> float:
-        """:meth:`counted` of a mean over all budgets: of each arm where most rows are behind it."""
-        most = self._behind.max(axis=3)[..., None]
-        share = _mean_over(self.budget) @ self.shares
-        return float(self._counted(most, share[None], np.array([error]))[0])
+    def counted(self, error: Floats, average: Floats | None = None) -> Floats:
+        """(J,) how many rows the limits rest on, those of the arm with the fewest.
 
-    def counted(self, error: Floats) -> Floats:
-        """(J,) how many rows the limits rest on, those of the arm with the fewest."""
-        return self._counted(self._behind, self.shares, error)
-
-    def _counted(self, behind: Floats, shares: Floats, error: Floats) -> Floats:
+        ``average`` (J,): weights of a mean over the budgets, which rests on the rows of each arm
+        where these are most.
+        """
+        behind, shares = self._behind, self.shares
+        if average is not None:
+            behind, shares = behind.max(axis=3, keepdims=True), average[None] @ shares
         rows, support = self.rows, self.rows.support
         sizes = np.bincount(rows.arm)
         # Clusters are counted as rows times the clusters per row of the arm.
@@ -327,13 +316,7 @@ class Gains:
         per_row = np.array([support.units / sizes, support.responders / responders])
         rate = np.stack([per_row[:, 1:], np.repeat(per_row[:, :1], rows.n_arms, axis=1)], axis=1)
         n, some = behind * rate[..., None]
-        if support.shape == "even":
-            found = n.min(axis=0)
-        elif support.shape == "skewed":
-            found = some.min(axis=0)
-        else:  # at the rate of both arms: no arm is left out because few of its rows responded
-            rarer = np.minimum(some.sum(axis=0), (n - some).sum(axis=0))
-            found = n.min(axis=0) * rarer / np.maximum(n.sum(axis=0), 1.0)
+        found = fewest(support, n, some, n - some)
         # The variance of an arm's part is at most its share / rows of the arm and of the control,
         # times the largest residual squared. Rows of unequal weights count as fewer.
         squares = np.bincount(rows.arm, rows.weight**2)

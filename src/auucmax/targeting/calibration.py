@@ -1,13 +1,13 @@
-"""From a score to an uplift per person: monotone calibration on rows that the model has not seen.
+"""From a score to an uplift per person: monotone calibration on held-out rows.
 
-Nobody's own uplift is ever seen, so the rows take a transformed outcome whose mean is the effect.
+Nobody's own uplift is observed, so each row gets a transformed outcome whose mean is the effect.
 With a_i the weight of row i in its arm, A_g the sum of these, w_i its weight among all rows and W
 their sum,
 
     z_i = + (W / w_i) a_i (y_i - m) / A_T   (treated),   - (W / w_i) a_i (y_i - m) / A_C   (control)
 
-has weighted mean mean(y | T) - mean(y | C), exactly and whatever the number m: the two arms count
-alike however many rows they have. m = (1 - e) mean(y | T) + e mean(y | C), e the treated share,
+has weighted mean mean(y | T) - mean(y | C), exactly and for every number m: both arms count
+equally, however many rows they have. m = (1 - e) mean(y | T) + e mean(y | C), e the treated share,
 makes z least noisy. Rows are put into bins of neighbouring scores, and the bins' means of z are
 replaced by the closest non-decreasing sequence (isotonic regression, least squares). Equivalently:
 these are the slopes of the smallest concave curve above the uplift curve of y - m at the bins'
@@ -124,7 +124,7 @@ def calibrate(
     groups: ArrayLike | None = None,
     control: Any = None,
 ) -> Calibration:
-    """Learn what uplift per person a score stands for, from rows that its model has not seen.
+    """The uplift per person that a score stands for, from rows that its model was not trained on.
 
     Isotonic regression of the transformed outcome (:mod:`auucmax.targeting.calibration`) over bins
     of neighbouring scores, drawn towards the average effect by the slope that new rows would show:
@@ -182,7 +182,7 @@ def calibrate(
         )
     uplift, effect = _bin_uplifts(part, starts, None if clusters is None else clusters[part.index])
     sorted_score = rows.score[part.index]
-    knots = _middle_scores(sorted_score, _median_rows(part, starts), starts)
+    knots = _middle_scores(part, starts, sorted_score)
     # Straight lines between knots do not keep the mean of the bins; a shift of all does.
     off = effect - float(np.average(np.interp(sorted_score, knots, uplift), weights=part.weight))
     return Calibration(
@@ -193,14 +193,6 @@ def calibrate(
         n_treated=n_treated,
         min_rows=min(least, rarer),
     )
-
-
-def _middle_scores(score: Floats, middle: NDArray[np.intp], starts: NDArray[np.intp]) -> Floats:
-    """The mean score of some 20 rows in the middle of each bin: a knot is nobody's own score."""
-    ends = np.append(starts[1:], len(score))
-    half = LEAST_ROWS // 2
-    first, last = np.maximum(middle - half, starts), np.minimum(middle + half, ends - 1)
-    return np.array([score[a : b + 1].mean() for a, b in zip(first, last, strict=True)])
 
 
 def _default_rows(rarer: int, units: int) -> int:
@@ -226,8 +218,8 @@ def calibration_table(
 
     The table of :func:`uplift_by_decile` with a first column ``predicted``, the mean calibrated
     uplift of the tenth. Each interval covers its own actual uplift at ``level``; among ten, one or
-    two that miss the prediction are no surprise. Neither the model nor the calibration may have
-    seen these rows.
+    two that miss the prediction are no surprise. Neither the model nor the calibration may be
+    trained on these rows.
 
     Examples
     --------
@@ -360,11 +352,17 @@ def _squares(residual: Floats, block: NDArray[np.intp], clusters: Clusters | Non
     return np.asarray(residual * np.bincount(code, residual)[code])
 
 
-def _median_rows(part: RankedRows, starts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The sorted row of each bin at which half of the bin's weight is reached."""
+def _middle_scores(part: RankedRows, starts: NDArray[np.intp], score: Floats) -> Floats:
+    """The mean score of some 20 rows around the median of each bin: a knot is nobody's own score.
+
+    The median is the sorted row at which half of the weight of the bin is reached.
+    """
     weight = np.ones(len(part.y)) if part.weight is None else part.weight
     reached = np.cumsum(weight)
     below = reached[starts] - weight[starts]
-    middle = (below + np.append(below[1:], reached[-1])) / 2
+    half = (below + np.append(below[1:], reached[-1])) / 2
     ends = np.append(starts[1:], len(part.y)) - 1
-    return np.clip(np.searchsorted(reached, middle), starts, ends)
+    middle = np.clip(np.searchsorted(reached, half), starts, ends)
+    around = LEAST_ROWS // 2
+    first, last = np.maximum(middle - around, starts), np.minimum(middle + around, ends)
+    return np.array([score[a : b + 1].mean() for a, b in zip(first, last, strict=True)])
