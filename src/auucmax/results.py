@@ -414,12 +414,12 @@ class PolicyEvidence(Result):
     """
 
     curve: Curve
-    rate: MaybeNumbers
-    contrasts: tuple[Contrast, ...]
-    certificate: Certificate | None
-    missing: Missing | None
-    people: tuple[People, ...]
-    segments: Segments | None
+    rate: MaybeNumbers = ()
+    contrasts: tuple[Contrast, ...] = ()
+    certificate: Certificate | None = None
+    missing: Missing | None = None
+    people: tuple[People, ...] = ()
+    segments: Segments | None = None
 
 
 class Evidence(Result):

@@ -247,22 +247,15 @@ def target(
         one.quantiles.shift(own, len(arms))
         for one, own in zip(model.scorers, scores.T, strict=True)
     )
-    unlike = _unlike(model, shifts, choice, spend)
-    missing = unlike or missing
+    missing = _unlike(model, shifts, choice, spend) or missing
     like_trial = kept.all() and not any(own.is_large for own in shifts)
     plan = plan_at(
-        evidence,
-        terms,
-        n,
-        spend,
-        counts=choice.counts,
-        missing=missing,
+        evidence, terms, n, spend, counts=choice.counts, missing=missing,
         like_trial=bool(like_trial),
-    )
+    )  # fmt: skip
+    chosen = np.flatnonzero(choice.arm >= 0)
     if prices is not None:
-        given = np.flatnonzero(choice.arm >= 0)
-        spent_money = float(prices[given, choice.arm[given]].sum())
-        plan = Plan(**(vars(plan) | {"spend": spent_money}))
+        plan = replace(plan, spend=float(prices[chosen, choice.arm[chosen]].sum()))
     if points is not None and not like_trial:
         points = [replace(point, guaranteed=None) for point in points]
     # With costs of single people only the plan knows what is spent.
@@ -281,7 +274,6 @@ def target(
         each = np.broadcast_to(np.array(costs or 1.0), uplift.shape) if prices is None else prices
         has_cost = costs is not None or prices is not None
         listed_people = _list_of_arms(model, names, uplift, each, choice, why, has_cost)
-    chosen = np.flatnonzero(choice.arm >= 0)
     total = float(uplift[chosen, choice.arm[chosen]].sum())
     if one_arm and is_own and plan.gain is not None:
         total = plan.gain.value

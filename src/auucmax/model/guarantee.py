@@ -16,20 +16,37 @@ from auucmax.certificates.policies import certify_policy
 from auucmax.certificates.progressive import progressive_certificate
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import Hashes
-from auucmax.data.outcomes import share_beyond
+from auucmax.data.outcomes import MOST_BEYOND, share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.metrics.allocation import arm_steps
-from auucmax.model.folds import OutOfFold, Recipe, places
-from auucmax.results import Certificate, Cut, Cuts, Missing, Why
+from auucmax.model.folds import OutOfFold, Recipe, places, ranks_among, ranks_within
+from auucmax.model.judge import number, quietly_calibrated
+from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Why
 from auucmax.targeting.choose import choose
 
+TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
 SIZING = 0.05  #: of held-out rows, which size the bets and are not bet on
 _GUIDES = 10  # one row in so many of a chunk shows the policy's cut, and is not bet on
 _MIX = np.uint64(0xA24BAED4963EE407)
 
 Range = tuple[float, float]
 Chunk = tuple[Floats, Floats | None, Bools]
+
+
+def counted_range(rows: Pair | Trial) -> Range | Missing:
+    """The range of outcomes, as benefits, that a certificate counts; or why there is none."""
+    trial, index = (rows.trial, rows.index) if isinstance(rows, Pair) else (rows, slice(None))
+    outcome = trial.roles.outcome
+    if outcome.kind == Kind.BINARY:
+        return 0.0, 1.0
+    if outcome.range is None:
+        return Missing(why=Why.NO_RANGE)
+    low, high = outcome.range
+    lost = share_beyond(trial.y[index], (low, high))
+    if lost > MOST_BEYOND:
+        return Missing(why=Why.NARROW_RANGE, got=lost, needed=MOST_BEYOND)
+    return (-high, -low) if outcome.lower_is_better else (low, high)
 
 
 @dataclass
@@ -50,10 +67,19 @@ def chunk_rows(pair: Pair, apart: OutOfFold, recipe: Recipe, counted: Range) -> 
     return ChunkRows(chunks, parts)
 
 
-def progressive(
-    pair: Pair, apart: OutOfFold, recipe: Recipe, counted: Range
-) -> Certificate | Missing:
+def sized_rows(pair: Pair, score: Floats, counted: Range, seed: int) -> list[Chunk]:
+    """Held-out rows: some that size the bets, and those that are bet on."""
+    y = np.clip(pair.y, *counted)
+    sizing = np.random.default_rng(seed).random(len(y)) < SIZING
+    rest = ~sizing
+    return [(y[sizing], None, pair.treated[sizing]), (y[rest], score[rest], pair.treated[rest])]
+
+
+def progressive(pair: Pair, apart: OutOfFold, recipe: Recipe) -> Certificate | Missing:
     """The guarantee for models trained on more and more chunks; or why there is none."""
+    counted = counted_range(pair)
+    if isinstance(counted, Missing):
+        return counted
     if pair.has_mixed_groups:
         return Missing(why=Why.MIXED_GROUPS)
     if not apart.bet_on:
@@ -83,24 +109,14 @@ def progressive(
         )
     except ChancesBeyond:
         return Missing(why=Why.EXTREME_PROPENSITY)
-    if not np.isfinite(found.gain_lower_bound):
-        return Missing(why=Why.FEW_ROWS)
-    return Certificate(
-        claim="ranking",
-        gain=found.gain_lower_bound,
-        auuc=_finite(found.lower_bound),
-        delta=found.delta,
-        n_rows=found.n_rows,
-        n_models=found.n_models,
-        trained_on=found.learnt,
-        n_candidates=found.n_candidates,
-        counted=counted,
-        beyond=share_beyond(pair.y, counted),
-    )
+    return _certificate(pair, found, counted, n_models=found.n_models, trained_on=found.learnt)
 
 
-def held_out(pair: Pair, score: Floats, counted: Range, n_candidates: int) -> Certificate | Missing:
+def held_out(pair: Pair, score: Floats, n_candidates: int) -> Certificate | Missing:
     """The guarantee for a score on rows that its model was not trained on."""
+    counted = counted_range(pair)
+    if isinstance(counted, Missing):
+        return counted
     if pair.has_mixed_groups:
         return Missing(why=Why.MIXED_GROUPS)
     some = np.arange(len(pair.y))
@@ -126,22 +142,23 @@ def held_out(pair: Pair, score: Floats, counted: Range, n_candidates: int) -> Ce
         )  # fmt: skip
     except ChancesBeyond:
         return Missing(why=Why.EXTREME_PROPENSITY)
+    return _certificate(pair, found, counted)
+
+
+def _certificate(pair: Pair, found: Any, counted: Range, **more: Any) -> Certificate | Missing:
     if not np.isfinite(found.gain_lower_bound):
         return Missing(why=Why.FEW_ROWS)
     return Certificate(
         claim="ranking",
         gain=found.gain_lower_bound,
-        auuc=_finite(found.lower_bound),
+        auuc=number(found.lower_bound),
         delta=found.delta,
         n_rows=found.n_rows,
         n_candidates=found.n_candidates,
         counted=counted,
         beyond=share_beyond(pair.y, counted),
+        **more,
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) -> Cuts | None:
@@ -177,49 +194,57 @@ def guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) 
 
 def policy_guarantee(
     trial: Trial,
-    uplifts: Sequence[Floats],
-    chunk: NDArray[np.int64],
-    bet_on: Sequence[int],
+    pairs: Sequence[Pair],
+    chunk_scores: Sequence[Floats],
+    recipe: Recipe,
     keys: Hashes,
     costs: Sequence[float],
-    budget: float,
-    counted: Range,
-    n_candidates: int,
+    budget: float | None,
 ) -> Certificate | Missing:
     """What the policies of the chunks gain at least at a budget that was fixed in advance.
 
-    ``uplifts``: (rows of the chunk, K) for each chunk that is bet on, by models and calibrations of
-    the chunks before it. A tenth of its rows, which are not bet on, show the rate that spends the
-    budget.
+    ``chunk_scores``: (n,) for each arm, of all rows, by models trained on the chunks before. A
+    tenth of the rows of a chunk, which are not bet on, show the rate that spends the budget.
     """
+    if budget is None:
+        return Missing(why=Why.NO_BUDGET)
+    counted = counted_range(trial)
+    if isinstance(counted, Missing):
+        return counted
+    if trial.groups is not None:
+        return Missing(why=Why.GROUPS)
+    chunk = recipe.folds(keys) // recipe.per_chunk
+    is_scored = np.isfinite(np.stack(chunk_scores)).all(axis=0)
+    bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
+    if not bet_on:
+        return Missing(why=Why.FEW_ROWS)
     y, arm, chance = np.clip(trial.benefit, *counted), trial.arm, trial.propensity
-    guide = guides(keys)
     cost = np.asarray(costs, dtype=np.float64)
     before = chunk < bet_on[0]
-    rows: list[tuple[Floats, NDArray[np.intp] | None, NDArray[np.intp]]] = [
-        (y[before], None, arm[before])
-    ]
-    chances = None if chance is None else [chance[before]]
-    spent = n_bet = 0.0
-    for k, uplift in zip(bet_on, uplifts, strict=True):
+    parts = [before]
+    given: list[NDArray[np.intp] | None] = [None]
+    guide = guides(keys)
+    for k in bet_on:
         inside = np.flatnonzero(chunk == k)
         own = guide[inside]
-        chosen = arms_above(uplift[~own], cost, rate_of(uplift[own], cost, budget))
-        bet = inside[~own]
-        rows.append((y[bet], chosen, arm[bet]))
-        if chances is not None and chance is not None:
-            chances.append(chance[bet])
-        spent += float(np.concatenate([[0.0], cost])[chosen].sum())
-        n_bet += len(chosen)
+        columns = [
+            _chunk_uplift(pair, score, chunk, k, bet_on, inside, own)
+            for pair, score in zip(pairs, chunk_scores, strict=True)
+        ]
+        uplift = np.column_stack(columns)
+        given.append(arms_above(uplift[~own], cost, rate_of(uplift[own], cost, budget)))
+        parts.append((chunk == k) & ~guide)
+    rows = [(y[part], chosen, arm[part]) for part, chosen in zip(parts, given, strict=True)]
     try:
         found = certify_policy(
-            rows, n_arms=len(cost), outcome_range=counted, n_candidates=n_candidates,
-            propensity=chances,
+            rows, n_arms=len(cost), outcome_range=counted, n_candidates=recipe.n_candidates,
+            propensity=None if chance is None else [chance[part] for part in parts],
         )  # fmt: skip
     except ChancesBeyond:
         return Missing(why=Why.EXTREME_PROPENSITY)
     if not np.isfinite(found.gain_lower_bound):
         return Missing(why=Why.FEW_ROWS)
+    bets = np.concatenate([chosen for chosen in given if chosen is not None])
     return Certificate(
         claim="policy",
         gain=found.gain_lower_bound,
@@ -230,10 +255,28 @@ def policy_guarantee(
         trained_on=(float(before.mean()), float((chunk < bet_on[-1]).mean())),
         n_candidates=found.n_candidates,
         budget=budget,
-        spent=spent / max(n_bet, 1),
+        spent=float(np.concatenate([[0.0], cost])[bets].mean()),
         counted=counted,
         beyond=share_beyond(trial.benefit, counted),
     )
+
+
+def _chunk_uplift(
+    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, bet_on: Sequence[int],
+    inside: NDArray[np.intp], guide: Bools,
+) -> Floats:  # fmt: skip
+    """(rows of chunk k,) uplifts by the chunks before it, from ranks among its guide rows."""
+    own = chunk[pair.index]
+    rank = ranks_among(score[inside], score[inside[guide]])
+    tilted = TILT * float(pair.y[own < k].std()) * (rank - 0.5)
+    earlier = np.isin(own, [j for j in bet_on if j < k])
+    if not earlier.any():  # nothing was ranked yet: everyone gets the average effect
+        y, treated = pair.y[own < k], pair.treated[own < k]
+        weight = np.ones(len(y)) if pair.weight is None else pair.weight[own < k]
+        means = [np.average(y[arm], weights=weight[arm]) for arm in (treated, ~treated)]
+        return tilted + means[0] - means[1]
+    ranks = ranks_within(score[pair.index][earlier], own[earlier])
+    return tilted + quietly_calibrated(pair.take(earlier), ranks)(rank)
 
 
 def guides(keys: Hashes) -> Bools:
@@ -257,8 +300,3 @@ def arms_above(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
         now = steps.number == step
         chosen[steps.person[now]] = steps.arm[now] + 1
     return chosen
-
-
-def without_guarantee(found: Certificate | Missing) -> tuple[Certificate | None, Missing | None]:
-    """A certificate and no reason, or none and the reason."""
-    return (None, found) if isinstance(found, Missing) else (found, None)

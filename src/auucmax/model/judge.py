@@ -17,7 +17,6 @@ from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
 from auucmax.data.chances import own_chance
 from auucmax.data.few import LEAST_ROWS
-from auucmax.data.outcomes import MOST_BEYOND, share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.metrics import AUUCDifference, Levels, UpliftBand
@@ -37,11 +36,11 @@ from auucmax.results import (
     Estimate,
     Kind,
     Missing,
-    Outcome,
     People,
     Ratio,
     Why,
 )
+from auucmax.targeting.calibration import Calibration, calibrate
 
 LEVEL = 0.95
 EVERY_PERCENT = np.linspace(0, 1, 101)
@@ -61,25 +60,27 @@ def number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def counted_range(outcome: Outcome, recorded: Floats) -> tuple[float, float] | Missing:
-    """The range of outcomes, as benefits, that a certificate counts; or why there is none."""
-    if outcome.kind == Kind.BINARY:
-        return 0.0, 1.0
-    if outcome.range is None:
-        return Missing(why=Why.NO_RANGE)
-    low, high = outcome.range
-    lost = share_beyond(recorded, (low, high))
-    if lost > MOST_BEYOND:
-        return Missing(why=Why.NARROW_RANGE, got=lost, needed=MOST_BEYOND)
-    return (-high, -low) if outcome.lower_is_better else (low, high)
-
-
 def levels_of(pair: Pair, score: Floats) -> Levels:
     """The rows of a pair sorted by a score."""
     return Levels.of(
         pair.y, score, treatment=pair.treated, groups=pair.groups, propensity=pair.propensity,
         sample_weight=pair.people,
     )  # fmt: skip
+
+
+def calibrated(pair: Pair, score: Floats) -> Calibration:
+    """The calibration of scores of models that were not trained on the rows."""
+    return calibrate(
+        pair.y, score, treatment=pair.treated, groups=pair.groups, propensity=pair.propensity,
+        sample_weight=pair.people,
+    )  # fmt: skip
+
+
+def quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
+    """The same for a part of the rows, without warnings: all rows are warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return calibrated(pair, score)
 
 
 def arm_evidence(
@@ -90,9 +91,8 @@ def arm_evidence(
     cross_fitted: bool = False,
     rivals: Mapping[str, Floats] | None = None,
     predicted: Floats | None = None,
-    certificate: Certificate | None = None,
+    guarantee: Certificate | Missing | None = None,
     cuts: Cuts | None = None,
-    missing: Missing | None = None,
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
     level: float = LEVEL,
@@ -101,6 +101,7 @@ def arm_evidence(
 
     ``cross_fitted``: scores are ranks by models of several folds, so the variance of a gain counts
     twice. ``predicted`` (m,): calibrated uplifts from other rows. ``rivals``: other scores.
+    ``guarantee``: the certificate, or why there is none. No guarantee holds if the check fails.
     """
     levels = levels_of(pair, score)
     grid = share_grid(levels.ranked.treated, levels.ranked.rank_weight)
@@ -108,7 +109,8 @@ def arm_evidence(
     band = levels.band(grid, random_state=0, **how)
     auuc, gain = _auuc(levels, how)
     outcome = pair.trial.roles.outcome
-    stops = check is not None and check.stops
+    if check is not None and check.stops:
+        guarantee, cuts = Missing(why=Why.FAILED_CHECK), None
     chance = pair.propensity
     return ArmEvidence(
         arm=pair.name,
@@ -127,9 +129,9 @@ def arm_evidence(
             _rival(levels, levels_of(pair, other), name, grid, how)
             for name, other in (rivals or {}).items()
         ),
-        certificate=None if stops else certificate,
-        cuts=None if stops else cuts,
-        missing=Missing(why=Why.FAILED_CHECK) if stops else missing,
+        certificate=guarantee if isinstance(guarantee, Certificate) else None,
+        cuts=cuts,
+        missing=guarantee if isinstance(guarantee, Missing) else None,
         drivers=drivers,
         people=people,
         check=None if check is None else describe_check(check),

@@ -36,24 +36,29 @@ from auucmax.model.folds import (
     fewest_rows,
     number_of_folds,
     ranks_among,
-    ranks_within,
     size_of,
     train,
     work_of,
 )
 from auucmax.model.guarantee import (
-    SIZING,
+    TILT,
     arms_above,
     chunk_rows,
+    counted_range,
     guaranteed_cuts,
-    guides,
     held_out,
     policy_guarantee,
     progressive,
     rate_of,
-    without_guarantee,
+    sized_rows,
 )
-from auucmax.model.judge import LEVEL, arm_evidence, counted_range, policy_curve
+from auucmax.model.judge import (
+    LEVEL,
+    arm_evidence,
+    calibrated,
+    policy_curve,
+    quietly_calibrated,
+)
 from auucmax.model.profiles import describe_arms, describe_drivers, describe_top, linear_terms
 from auucmax.model.registry import (
     COMPARABLE,
@@ -76,13 +81,12 @@ from auucmax.results import (
     PolicyEvidence,
     Why,
 )
-from auucmax.targeting.calibration import Calibration, calibrate
+from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.choose import check_money
 from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 TOP = 0.3  #: share of the top whose drivers are described; with several arms part of the budget
-TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
 _MOSTLY = 0.5  # of the rows with a rare category, from which on it is reported
 _FEW_VALUES = 1000  # different whole numbers that may be codes
 _ROWS_EACH = 10
@@ -190,8 +194,7 @@ def fit(
             of_arm = f" for {pair.name}" if len(pairs) > 1 else ""
             with working_on(f"fitting {model}{of_arm}") as work:
                 work.expect(recipe.work(len(pair.y), rivals))
-                how = _held_out_arm if hold_out else _cross_fitted_arm
-                fitted.append(how(pair, recipe, rivals, check, keys, work))
+                fitted.append(_fit_arm(pair, recipe, rivals, check, keys, work))
         with working_on("judging the policy"):
             policy = _policy(trial, fitted, recipe, keys, costs, budget)
     stops = any(check.stops for check in checks)
@@ -253,8 +256,8 @@ class _Arm:
 
 def _train_kept(
     pair: Pair, names: Sequence[str], recipe: Recipe, some: Bools, work: Work
-) -> tuple[Fitted, Any, Formula | RankMean, Floats, Floats]:
-    """The model that is kept: its formula, scores of all rows of the pair, encoded rows."""
+) -> tuple[Fitted, Formula | RankMean, Floats, Floats]:
+    """The model that is kept: its formula, the encoded rows of the pair, and their scores."""
     from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
 
     size = work_of(names) * size_of(1 - recipe.hold_out, len(pair.y))
@@ -265,125 +268,72 @@ def _train_kept(
         # Rows of other arms may have categories of their own.
         X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
         score = np.asarray(formula(X), dtype=np.float64)
-    return fitted, made[recipe.model], formula, score, X
+    return fitted, formula, X, score
 
 
-def _cross_fitted_arm(
+def _fit_arm(
     pair: Pair, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, keys: Hashes,
     work: Work,
 ) -> _Arm:  # fmt: skip
-    counted = counted_range(pair.trial.roles.outcome, pair.trial.y[pair.index])
-    makes = {name: _maker(name, recipe) for name in (recipe.model, *rivals)}
-    bounded = not isinstance(counted, Missing)
-    apart = cross_fit(pair, makes, recipe, keys, with_chunks=bounded, work=work)
-    everyone = np.ones(len(pair.y), dtype=bool)
-    fitted, estimator, formula, score, X = _train_kept(pair, [recipe.model], recipe, everyone, work)
-    ranks = dict(apart.ranks)
-    rank = ranks.pop(recipe.model)
-    calibration = _in_scores(calibrated(pair, rank), ScoreQuantiles.of(score))
-    found: Certificate | Missing = counted if isinstance(counted, Missing) else progressive(
-        pair, apart, recipe, counted
-    )  # fmt: skip
-    certificate, missing = without_guarantee(found)
+    """Train the model that is kept, and judge it on rows that models were not trained on."""
+    held = recipe.held_out(pair.keys)  # no row with cross-fitting
+    judged = pair.take(held) if recipe.hold_out else pair
+    counted = counted_range(judged)
+    is_bounded = not isinstance(counted, Missing)
+    apart = None
+    if recipe.hold_out:
+        least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
+        if least < LEAST:
+            raise InputError(
+                "hold_out",
+                f"a share that leaves at least {LEAST} rows of each arm, with and without the "
+                f"outcome, to train on and to judge on",
+                f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
+                "Collect more rows, or leave the hold-out out.",
+            )  # fmt: skip
+        names = [recipe.model, *rivals]
+        fitted, formula, X, score = _train_kept(pair, names, recipe, ~held, work)
+        ranks = dict(zip(names, fitted.scores(judged.X), strict=True))
+        ranks[recipe.model] = score[held]
+        # Halves by other bits of the keys than those of the hold-out.
+        fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
+        guarantee = held_out(judged, score[held], recipe.n_candidates)
+    else:
+        makes = {name: _maker(name, recipe) for name in (recipe.model, *rivals)}
+        apart = cross_fit(pair, makes, recipe, keys, with_chunks=is_bounded, work=work)
+        fitted, formula, X, score = _train_kept(pair, [recipe.model], recipe, ~held, work)
+        ranks, fold = apart.ranks, apart.fold[pair.index]
+        guarantee = progressive(pair, apart, recipe)
+    rank = ranks[recipe.model]
+    calibration, quantiles = calibrated(judged, rank), ScoreQuantiles.of(rank, judged.people)
+    if apart is not None:
+        calibration = _in_scores(calibration, ScoreQuantiles.of(score))
+        quantiles = ScoreQuantiles.of(score, pair.people)
     cuts = None
-    if not isinstance(counted, Missing) and _is_simple(pair, check) and apart.bet_on:
-        rows = chunk_rows(pair, apart, recipe, counted)
-        cuts = guaranteed_cuts(rows.chunks, counted, recipe.n_candidates)
-    evidence = arm_evidence(
-        pair,
-        rank,
-        check=check,
-        cross_fitted=True,
-        rivals=ranks,
-        predicted=_cross_calibrated(pair, rank, apart.fold[pair.index]),
-        certificate=certificate,
-        cuts=cuts,
-        missing=missing,
-        drivers=_drivers(pair, fitted, formula, score, X),
-        people=describe_top(binned(pair.X), score),
-    )
-    quantiles = ScoreQuantiles.of(score, pair.people)
-    scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
-    return _Arm(pair, pair, scorer, evidence, estimator, apart)
-
-
-def _held_out_arm(
-    pair: Pair, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, keys: Hashes,
-    work: Work,
-) -> _Arm:  # fmt: skip
-    apart = recipe.held_out(pair.keys)
-    least = min(fewest_rows(pair.y, pair.treated, part) for part in (apart, ~apart))
-    if least < LEAST:
-        raise InputError(
-            "hold_out",
-            f"a share that leaves at least {LEAST} rows of each arm, with and without the outcome, "
-            f"to train on and to judge on",
-            f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
-            "Collect more rows, or leave the hold-out out.",
-        )  # fmt: skip
-    names = [recipe.model, *rivals]
-    fitted, estimator, formula, score, X = _train_kept(pair, names, recipe, ~apart, work)
-    judged = pair.take(apart)
-    others = dict(zip(names, fitted.scores(judged.X), strict=True))
-    others.pop(recipe.model)
-    rank = score[apart]
-    calibration = calibrated(judged, rank)
-    counted = counted_range(pair.trial.roles.outcome, pair.trial.y[judged.index])
-    found: Certificate | Missing = counted if isinstance(counted, Missing) else held_out(
-        judged, rank, counted, recipe.n_candidates
-    )  # fmt: skip
-    certificate, missing = without_guarantee(found)
-    cuts = None
-    if not isinstance(counted, Missing) and _is_simple(judged, check):
-        y = np.clip(judged.y, *counted)
-        sizing = np.random.default_rng(recipe.seed).random(len(y)) < SIZING
-        rows = [
-            (y[sizing], None, judged.treated[sizing]),
-            (y[~sizing], rank[~sizing], judged.treated[~sizing]),
-        ]
+    if not isinstance(counted, Missing) and judged.groups is None and judged.propensity is None:
+        if apart is None:
+            rows = sized_rows(judged, rank, counted, recipe.seed)
+        else:
+            rows = chunk_rows(pair, apart, recipe, counted).chunks if apart.bet_on else []
         cuts = guaranteed_cuts(rows, counted, recipe.n_candidates)
-    # Halves by other bits of the keys than those of the hold-out.
-    mixed = ~judged.keys * np.uint64(0x9E3779B97F4A7C15)
-    halves = replace(recipe, n_folds=2).folds(mixed)
     evidence = arm_evidence(
         judged,
         rank,
         check=check,
-        rivals=others,
-        predicted=_cross_calibrated(judged, rank, halves),
-        certificate=certificate,
+        cross_fitted=apart is not None,
+        rivals={name: own for name, own in ranks.items() if name != recipe.model},
+        predicted=_cross_calibrated(judged, rank, fold),
+        guarantee=guarantee,
         cuts=cuts,
-        missing=missing,
         drivers=_drivers(pair, fitted, formula, score, X),
         people=describe_top(binned(pair.X), score),
     )
-    quantiles = ScoreQuantiles.of(rank, judged.people)
     scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
-    return _Arm(pair, judged, scorer, evidence, estimator)
+    return _Arm(pair, judged, scorer, evidence, fitted.estimators[recipe.model], apart)
 
 
 def _maker(name: str, recipe: Recipe) -> Any:
     return lambda: COMPARABLE[name](recipe.seed)
-
-
-def _is_simple(pair: Pair, check: RandomisationReport | None) -> bool:
-    """Independent rows of equal propensity that pass the check: what some proofs need."""
-    stops = check is not None and check.stops
-    return not stops and pair.groups is None and pair.propensity is None
-
-
-def calibrated(pair: Pair, score: Floats) -> Calibration:
-    """The calibration of scores of models that were not trained on the rows."""
-    return calibrate(
-        pair.y, score, treatment=pair.treated, groups=pair.groups, propensity=pair.propensity,
-        sample_weight=pair.people,
-    )  # fmt: skip
-
-
-def _quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the calibration on all rows warns
-        return calibrated(pair, score)
 
 
 def _cross_calibrated(pair: Pair, score: Floats, fold: NDArray[np.int64]) -> Floats:
@@ -391,7 +341,7 @@ def _cross_calibrated(pair: Pair, score: Floats, fold: NDArray[np.int64]) -> Flo
     predicted = np.empty(len(score))
     for k in np.unique(fold):
         inside = fold == k
-        own = _quietly_calibrated(pair.take(~inside), score[~inside])
+        own = quietly_calibrated(pair.take(~inside), score[~inside])
         predicted[inside] = own(score[inside])
     return predicted
 
@@ -431,48 +381,40 @@ def _policy(
     trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, keys: Hashes, costs: tuple[float, ...],
     budget: float | None,
 ) -> PolicyEvidence:  # fmt: skip
-    first = fitted[0]
-    stops = any(one.evidence.missing == Missing(why=Why.FAILED_CHECK) for one in fitted)
-    counted = counted_range(trial.roles.outcome, trial.y)
-    bounds = None if isinstance(counted, Missing) else counted
-    if len(fitted) == 1:
-        segments = None
-        if not stops and first.pair.groups is None and first.pair.propensity is None:
-            if first.apart is not None:
-                trained = first.apart.fold < recipe.n_folds // 2
-            else:
-                trained = ~recipe.held_out(keys)
-            segments = find_segments(
-                binned(trial.X), trial.benefit, trial.arm, trained, trial.roles.arms, bounds
-            )
-        return PolicyEvidence(
-            curve=first.evidence.curve, rate=(), contrasts=(), certificate=None, missing=None,
-            people=(), segments=segments,
+    """The evidence for all arms together; with one arm its curve, and segments."""
+    fold, failed = recipe.folds(keys), Missing(why=Why.FAILED_CHECK)
+    stops = any(one.evidence.missing == failed for one in fitted)
+    # Control and first arm, then the other arms: the order in which segments are searched.
+    order = np.argsort(np.maximum(trial.arm, 1), kind="stable")
+    columns = binned(trial.X.iloc[order].reset_index(drop=True))
+    segments = None
+    if not stops and trial.groups is None and trial.propensity is None:
+        trained = ~recipe.held_out(keys) if recipe.hold_out else fold < recipe.n_folds // 2
+        counted = counted_range(trial)
+        segments = find_segments(
+            columns, trial.benefit[order], trial.arm[order], trained[order], trial.roles.arms,
+            None if isinstance(counted, Missing) else counted,
         )  # fmt: skip
-    fold = recipe.folds(keys)
+    if len(fitted) == 1:
+        return PolicyEvidence(curve=fitted[0].evidence.curve, segments=segments)
     uplift = np.column_stack([_uplifts(trial, one, fold) for one in fitted])
     curve, rate, contrasts = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_above(uplift, price, rate_of(uplift, price, TOP * float(price.max())))
-    # Control and first arm, then the other arms: the order in which segments are searched.
-    order = np.argsort(np.maximum(trial.arm, 1), kind="stable")
-    columns = binned(trial.X.iloc[order].reset_index(drop=True))
-    people = describe_arms(columns, given[order], trial.roles.arms[1:], TOP)
-    segments = None
-    if not stops and trial.groups is None and trial.propensity is None:
-        segments = find_segments(
-            columns, trial.benefit[order], trial.arm[order], fold[order] < recipe.n_folds // 2,
-            trial.roles.arms, bounds,
-        )  # fmt: skip
-    certificate, missing = without_guarantee(
-        _policy_guarantee(trial, fitted, recipe, keys, costs, budget, bounds)
-    )
-    if stops:
-        certificate, missing = None, Missing(why=Why.FAILED_CHECK)
+    scores = [one.apart.chunk_score for one in fitted if one.apart is not None]
+    pairs = [one.pair for one in fitted]
+    guarantee: Certificate | Missing = failed
+    if not stops:
+        guarantee = policy_guarantee(trial, pairs, scores, recipe, keys, costs, budget)
     return PolicyEvidence(
-        curve=curve, rate=rate, contrasts=contrasts, certificate=certificate, missing=missing,
-        people=people, segments=segments,
-    )  # fmt: skip
+        curve=curve,
+        rate=rate,
+        contrasts=contrasts,
+        certificate=guarantee if isinstance(guarantee, Certificate) else None,
+        missing=guarantee if isinstance(guarantee, Missing) else None,
+        people=describe_arms(columns, given[order], trial.roles.arms[1:], TOP),
+        segments=segments,
+    )
 
 
 def _tilt(trial: Trial) -> float:
@@ -498,56 +440,8 @@ def _uplifts(trial: Trial, arm: _Arm, fold: NDArray[np.int64]) -> Floats:
         if (own == k).any():
             rank[inside] = ranks_among(apart.score[inside], apart.score[pair.index[own == k]])
         others = own != k
-        uplift[inside] = _quietly_calibrated(pair.take(others), rank_of[others])(rank[inside])
+        uplift[inside] = quietly_calibrated(pair.take(others), rank_of[others])(rank[inside])
     return uplift + _tilt(trial) * (rank - 0.5)
-
-
-def _policy_guarantee(
-    trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, keys: Hashes, costs: tuple[float, ...],
-    budget: float | None, counted: tuple[float, float] | None,
-) -> Certificate | Missing:  # fmt: skip
-    if budget is None:
-        return Missing(why=Why.NO_BUDGET)
-    if counted is None:
-        return Missing(why=Why.NO_RANGE)
-    if trial.groups is not None:
-        return Missing(why=Why.GROUPS)
-    chunk = recipe.folds(keys) // recipe.per_chunk
-    scores = np.stack([one.apart.chunk_score for one in fitted if one.apart is not None])
-    is_scored = np.asarray(np.isfinite(scores).all(axis=0))
-    bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
-    if not bet_on:
-        return Missing(why=Why.FEW_ROWS)
-    guide = guides(keys)
-    uplifts = []
-    for k in bet_on:
-        inside = np.flatnonzero(chunk == k)
-        columns = [
-            _chunk_uplift(one.pair, score, chunk, k, bet_on, inside, guide)
-            for one, score in zip(fitted, scores, strict=True)
-        ]
-        uplifts.append(np.column_stack(columns))
-    return policy_guarantee(
-        trial, uplifts, chunk, bet_on, keys, costs, budget, counted, recipe.n_candidates
-    )
-
-
-def _chunk_uplift(
-    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, bet_on: Sequence[int],
-    inside: NDArray[np.intp], guide: Bools,
-) -> Floats:  # fmt: skip
-    """(rows of chunk k,) uplifts by the chunks before it, from ranks among its guide rows."""
-    own = chunk[pair.index]
-    rank = ranks_among(score[inside], score[inside[guide[inside]]])
-    tilted = TILT * float(pair.y[own < k].std()) * (rank - 0.5)
-    earlier = np.isin(own, [j for j in bet_on if j < k])
-    if not earlier.any():  # nothing was ranked yet: everyone gets the average effect
-        y, treated = pair.y[own < k], pair.treated[own < k]
-        weight = np.ones(len(y)) if pair.weight is None else pair.weight[own < k]
-        means = [np.average(y[arm], weights=weight[arm]) for arm in (treated, ~treated)]
-        return tilted + means[0] - means[1]
-    ranks = ranks_within(score[pair.index][earlier], own[earlier])
-    return tilted + _quietly_calibrated(pair.take(earlier), ranks)(rank)
 
 
 # New rows, rivals, and what was fitted
@@ -576,36 +470,27 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 f"{n_rows[1]} treated and {n_rows[0]} control rows", "Pass more rows.",
             )  # fmt: skip
         own = score[pair.index]
-        counted = counted_range(trial.roles.outcome, trial.y[pair.index])
-        # Rows that were held out cannot be told from new ones: all candidates are paid for.
-        n_candidates = model.recipe.n_candidates if model.recipe.hold_out else 1
-        found: Certificate | Missing = counted if isinstance(counted, Missing) else held_out(
-            pair, own, counted, n_candidates
-        )  # fmt: skip
-        certificate, missing = without_guarantee(found)
         known = model.evidence.arms[pair.arm - 1].drivers
+        # Rows that were held out look like new ones: all candidates are paid for.
+        n_candidates = model.recipe.n_candidates if model.recipe.hold_out else 1
         arms.append(
             arm_evidence(
                 pair,
                 own,
                 check=pair.check(),
                 predicted=scorer.calibration(own),
-                certificate=certificate,
-                missing=missing,
+                guarantee=held_out(pair, own, n_candidates),
                 drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
                 people=describe_top(binned(pair.X), own),
             )
         )
     stops = any(one.missing == Missing(why=Why.FAILED_CHECK) for one in arms)
-    policy = PolicyEvidence(
-        curve=arms[0].curve, rate=(), contrasts=(), certificate=None, missing=None, people=(),
-        segments=None,
-    )  # fmt: skip
+    policy = PolicyEvidence(curve=arms[0].curve)
     if len(arms) > 1:
         costs = model.evidence.policy.curve.costs
         curve, rate, contrasts = policy_curve(trial, model.uplift_of(scores), costs, None)
         missing = Missing(why=Why.NO_BUDGET)
-        policy = replace(policy, curve=curve, rate=rate, contrasts=contrasts, missing=missing)
+        policy = PolicyEvidence(curve=curve, rate=rate, contrasts=contrasts, missing=missing)
     return Evidence(
         roles=trial.roles,
         basis=Basis.NEW_ROWS,

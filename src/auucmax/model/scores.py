@@ -8,9 +8,9 @@ from auucmax._errors import InputError
 from auucmax._validation import check_column, listed
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
-from auucmax.model.guarantee import held_out, without_guarantee
-from auucmax.model.judge import LEVEL, arm_evidence, counted_range
-from auucmax.results import Basis, Evidence, Missing, PolicyEvidence
+from auucmax.model.guarantee import held_out
+from auucmax.model.judge import LEVEL, arm_evidence
+from auucmax.results import Basis, Evidence, Missing, PolicyEvidence, Why
 
 _KEY = "0" * 16  # groups are numbered by hashes
 
@@ -33,19 +33,12 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
             "treated", "the label of one arm: one score ranks people for one arm",
             listed(trial.roles.arms[1:]), "Name the arm.",
         )  # fmt: skip
-    (pair,) = Pair.each(trial, row_keys(trial, _KEY))
+    (pair,) = Pair.each(trial, row_keys(trial))
     pair.check_copies(all_columns=True)
     own = check_column(score, "the scores", trial.n_rows)[pair.index]
-    counted = counted_range(trial.roles.outcome, trial.y[pair.index])
-    found = counted if isinstance(counted, Missing) else held_out(pair, own, counted, 1)
-    certificate, missing = without_guarantee(found)
-    check = pair.check()
-    arm = arm_evidence(pair, own, check=check, certificate=certificate, missing=missing)
-    policy = PolicyEvidence(
-        curve=arm.curve, rate=(), contrasts=(), certificate=None, missing=None, people=(),
-        segments=None,
-    )  # fmt: skip
+    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1))
     return Evidence(
         roles=trial.roles, basis=Basis.NEW_ROWS, level=LEVEL, n_rows=trial.n_rows, n_folds=None,
-        arms=(arm,), policy=policy, failed_check=check.stops,
+        arms=(arm,), policy=PolicyEvidence(curve=arm.curve),
+        failed_check=arm.missing == Missing(why=Why.FAILED_CHECK),
     )  # fmt: skip
