@@ -60,9 +60,7 @@ def main() -> dict[str, Any]:
     # 3. May we look before the end? Every week, as often as we like.
     looks = _look_every_week(trial)
     first = next((day for day, gain, _ in looks if gain.lower > 0), None)
-    print(
-        f"3. monitor: {len(looks)} looks; from day {first} on it is certain that ranking by age helps"
-    )
+    print(f"3. monitor: {len(looks)} looks; ranking by age is shown to help from day {first} on")
 
     # 4. A model of all rows; judged on rows that it was not trained on.
     named = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
