@@ -26,8 +26,8 @@ DUCKDB = "duckdb://"  #: before the path of a file
 _FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
 _PART = ".auucmax-part"
 _RANDOM = "????????"  # what tempfile puts into a name
-# How the file of a monitor begins, after the head of its archive: nothing but itself replaces it.
-_STATE = b'header.json{"format":"auucmax monitor",'
+# How the file of a monitor begins: nothing but itself replaces it.
+_STATE = b'{"format":"auucmax monitor",'
 _FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
 
 
@@ -92,7 +92,7 @@ def check_target(
 def _is_state(target: Path) -> bool:
     """Whether a file is the state of a monitor; False if it cannot be read."""
     with suppress(OSError), target.open("rb") as file:
-        return _STATE in file.read(200)
+        return file.read(len(_STATE)) == _STATE
     return False
 
 

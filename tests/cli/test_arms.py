@@ -191,7 +191,7 @@ def test_a_campaign_of_several_arms(trial, tmp_path):
     verified = result_of(
         f"verify {tmp_path}/outcomes.csv --list {listed} --model {trial}/m.model {COST} --value 9"
     )
-    assert verified["arms"] == ["none", "mail", "phone"]
+    assert verified["roles"]["arms"] == ["none", "mail", "phone"]
     assert sum(verified["given"]) == len(people)
 
 

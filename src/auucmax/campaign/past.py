@@ -49,7 +49,7 @@ def read_past(
         frame = table[table[outcome].notna().to_numpy(dtype=bool)]
     else:
         trial = read_trial(
-            table, treatment=treatment, outcome=outcome, control=control, features=[],
+            table, treatment=treatment, outcome=outcome, control=control, groups=groups,
             drop_missing_outcomes=True,
         )  # fmt: skip
         frame = table.iloc[trial.place[trial.arm == 0]]

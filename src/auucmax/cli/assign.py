@@ -93,7 +93,7 @@ def _append(people: Any, before: Any, output: Path) -> None:
         write_table(pd.concat([before, people[list(before.columns)]]), output)
         return
     old = output.read_bytes()
-    header = people.head(0).to_csv(index=False, lineterminator="").encode()
+    header = people.head(0).to_csv(index=False, lineterminator="\n").rstrip("\n").encode()
     start = old.removeprefix(b"\xef\xbb\xbf").removeprefix(header)
     ending = next((own for own in ("\n", "\r\n") if start.startswith(own.encode())), None)
     if ending is None or start == old:

@@ -209,7 +209,8 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     text = " ".join(str(message).split())
-    if issubclass(category, UserWarning) and text not in seen:
+    is_in_brief = category.__name__ == "CheckWarning"
+    if issubclass(category, UserWarning) and text not in seen and not is_in_brief:
         seen.add(text)
         note(text)
 

@@ -1,0 +1,380 @@
+"""``auucmax plan``, ``assign``, ``monitor`` and ``verify``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.commands import numbers, result_of, run
+from tests.cli.days import LOOK, running
+
+ASSUMED = "--base-rate .1 --effect .03 --gain .006"
+HALVES = "--id person --arms none=.5,mail=.5 --key spring"
+LATER = "--as-of 2026-06-01"
+
+
+def one_line(result, word):
+    """Whether bad input is one line that names this."""
+    lines = [text for text in result.stderr.splitlines() if not text.startswith("note: ")]
+    assert result.exit_code == 2, result.output
+    assert len(lines) == 1
+    assert word in lines[0], lines[0]
+    return True
+
+
+# plan
+
+
+@pytest.fixture
+def past(tmp_path):
+    rng = np.random.default_rng(0)
+    home = np.repeat(np.arange(300), 2)
+    visit = (rng.random(300) < 0.2)[home].astype(int)
+    path = tmp_path / "past.csv"
+    frame = pd.DataFrame({"visit": visit, "home": [f"h{k}" for k in home], "age": 30})
+    frame.to_csv(path, index=False)
+    return path
+
+
+def rows_of(plan, what="gain"):
+    return next(line["rows"] for line in plan["lines"] if line["what"] == what)
+
+
+@pytest.mark.gate
+def test_a_plan_has_a_picture(tmp_path):
+    found = numbers(f"plan {ASSUMED} -n 5000 --picture {tmp_path}/p.png")
+    assert found["result"]["n_rows"] == 5_000
+    assert found["file"] == f"{tmp_path}/p.png"
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_of_the_past_give_base_rate_and_clusters(past):
+    alone = result_of(f"plan {past} -y visit --effect .03 --gain .006")
+    assert alone["assumed"][0]["base_rate"] == pytest.approx(pd.read_csv(past)["visit"].mean())
+    homes = result_of(f"plan {past} -y visit --groups home --effect .03 --gain .006")
+    assert homes["assumed"][0]["design_effect"] == pytest.approx(2)
+    assert rows_of(homes) == pytest.approx(2 * rows_of(alone), rel=0.01)
+
+
+def test_the_base_rate_is_that_of_the_control_rows(past, tmp_path):
+    both = pd.read_csv(past).assign(sent=lambda rows: np.where(rows.index % 3 == 0, "Yes", "No"))
+    both.to_csv(tmp_path / "both.csv", index=False)
+    line = f"plan {tmp_path}/both.csv -y visit --effect .03 --gain .006 -t sent"
+    untreated = both.query("sent == 'No'")["visit"].mean()
+    assert untreated != both["visit"].mean()
+    for control in ("", "--control No"):
+        found = result_of(f"{line} {control}")
+        assert found["assumed"][0]["base_rate"] == pytest.approx(untreated)
+    assert one_line(run(f"{line} --control none"), "--control")
+
+
+def test_a_model_is_a_pilot(files):
+    gain = result_of(f"evaluate {files.model}")["arms"][0]["gain"]["value"]
+    assert result_of(f"plan --model {files.model}")["assumed"][0]["gain"] == pytest.approx(gain)
+    assert result_of(f"plan --model {files.model} --gain .01")["assumed"][0]["gain"] == 0.01
+    scored = result_of(f"plan {files.trial} -y visit --model {files.model}")
+    assert scored["assumed"][0]["base_gain"] != 0
+
+
+def test_several_arms_are_compared_with_the_control_together():
+    line = f"plan {ASSUMED} --rows 20000"
+    one, three = result_of(line), result_of(f"{line} --arms 3 --treated-share .6")
+    assert (three["n_arms"], three["treated_share"]) == (3, pytest.approx(0.6))
+    assert rows_of(three) > rows_of(one)
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("--effect .03 --gain .006", "--base-rate"),
+        ("--base-rate .1 --gain .006", "--effect"),
+        ("--base-rate .1 --effect .03", "gain"),
+        ("--outcome visit", "--outcome"),
+        ("PAST", "--outcome"),
+        ("PAST -y vist --effect .1 --gain .01", "Did you mean 'visit'?"),
+        ("PAST -y age --effect .1 --gain .01", "different outcomes"),
+        (f"{ASSUMED} --picture p.gif", "--picture"),
+        (f"{ASSUMED} --treated-share 1", "--treated-share"),
+        (f"{ASSUMED} --arms 0", "--arms"),
+    ],
+)
+def test_a_plan_that_cannot_be_made(past, line, word):
+    assert one_line(run(f"plan {line}".replace("PAST", str(past), 1)), word)
+
+
+# assign
+
+
+@pytest.mark.gate
+def test_people_are_added_and_nobody_moves(files, tmp_path):
+    people, first, out = pd.read_csv(files.new), tmp_path / "first.csv", tmp_path / "list.csv"
+    people[:400].to_csv(first, index=False)
+    assert len(result_of(f"assign {first} {HALVES} -o {out}")["balance"]) == 1
+    before = out.read_bytes()
+    assert list(pd.read_csv(out).columns) == ["person", "arm", "propensity", "rule"]
+    assert one_line(run(f"assign {files.new} {HALVES} -o {out}"), "--output")
+    other = run(f"assign {files.new} {HALVES.replace('spring', 'autumn')} -o {out} --add")
+    assert one_line(other, "key")
+    assert out.read_bytes() == before
+    assert result_of(f"assign {files.new} {HALVES} -o {out} --add")["n_before"] == 400
+    assert out.read_bytes().startswith(before)
+    assert pd.read_csv(out)["person"].tolist() == people["person"].tolist()
+    whole = tmp_path / "whole.parquet"
+    run(f"assign {files.new} {HALVES} -o {whole}")
+    assert pd.read_parquet(whole)["arm"].tolist() == pd.read_csv(out)["arm"].tolist()
+    assert result_of(f"assign {files.new} {HALVES} -o {whole} --add")["n_people"] == 0
+    assert len(pd.read_parquet(whole)) == len(people)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda text: text.replace(",", ";").encode(),
+        lambda text: text.replace("person,arm,propensity", "person,propensity,arm").encode(),
+        lambda text: text.replace("person", '"person"').encode(),
+        lambda text: text.encode("utf-16"),
+    ],
+)
+def test_lines_are_not_added_to_a_list_of_another_form(tmp_path, changed):
+    first, more, out = (tmp_path / name for name in ("first.csv", "more.csv", "list.csv"))
+    pd.DataFrame({"person": [f"p{k}" for k in range(9)]}).to_csv(first, index=False)
+    pd.DataFrame({"person": [f"p{k}" for k in range(20)]}).to_csv(more, index=False)
+    run(f"assign {first} {HALVES} -o {out}")
+    out.write_bytes(before := changed(out.read_text()))
+    assert one_line(run(f"assign {more} {HALVES} -o {out} --add"), "list.csv")
+    assert out.read_bytes() == before
+
+
+def test_lines_are_added_as_a_spreadsheet_wrote_the_others(tmp_path):
+    first, more, out = (tmp_path / name for name in ("first.csv", "more.csv", "list.csv"))
+    pd.DataFrame({"person": [f"p{k}" for k in range(9)]}).to_csv(first, index=False)
+    pd.DataFrame({"person": ["p0", "=1+1", "@x", "p10"]}).to_csv(more, index=False)
+    run(f"assign {first} {HALVES} -o {out}")
+    written = out.read_bytes().replace(b"\n", b"\r\n").removesuffix(b"\r\n")
+    out.write_bytes(b"\xef\xbb\xbf" + written)
+    shown = run(f"assign {more} {HALVES} -o {out} --add")
+    assert shown.exit_code == 0, shown.output
+    assert "'person'" in shown.stderr  # a spreadsheet would run these ids
+    lines = out.read_bytes().split(b"\r\n")
+    assert not any(b"\n" in line for line in lines)
+    assert [line.split(b",")[0] for line in lines[-4:]] == [b"=1+1", b"@x", b"p10", b""]
+    assert len(pd.read_csv(out, encoding="utf-8-sig")) == 12
+
+
+def test_a_model_chooses_with_propensities_in_the_list(files, tmp_path):
+    line = f"assign {files.new} --id person --model {files.model} --share .3 --key w1"
+    result = result_of(f"{line} --explore .2 -o {tmp_path}/list.csv")
+    found = pd.read_csv(tmp_path / "list.csv")
+    assert list(found.columns) == ["person", "arm", "propensity", "score", "chosen", "rule"]
+    each = found.groupby("chosen")["propensity"].unique().explode().to_dict()
+    assert each == {False: 0.2, True: 0.8}
+    assert set(found["arm"]) == {"mail", "none"}
+    assert result["n_explored"] == int(((found["arm"] == "mail") != found["chosen"]).sum())
+
+
+def test_strata_have_exact_shares(files, tmp_path):
+    people = pd.read_csv(files.new).assign(region=lambda t: np.where(t.index % 2, "n", "s"))
+    people.to_csv(tmp_path / "people.csv", index=False)
+    line = f"assign {tmp_path}/people.csv {HALVES} --strata region -o {tmp_path}/list.csv"
+    assert run(line).exit_code == 0
+    listed = pd.read_csv(tmp_path / "list.csv")
+    assert (listed.groupby("stratum")["arm"].value_counts() == 250).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("--id person --arms a=.5,b=.6 --key k -o OUT", "--arms"),
+        ("--id nobody --arms a=.5,b=.5 --key k -o OUT", "'nobody'"),
+        ("--id age --arms a=.5,b=.5 --key k -o OUT", "'age'"),
+        ("--id member --arms a=.5,b=.5 --key k -o OUT", "'member'"),
+        ("--id person --arms a=1 --key k -o OUT", "--arms"),
+        ("--id person --arms a=.5,b=.5 --key k", "--output"),
+        ("--id person --key k -o OUT", "--arms"),
+        ("--id person --arms a=.5,b=.5 --key k -o OUT --add", "--add"),
+        ("--id person --model MODEL --key k -o OUT", "--share"),
+        ("--id person --model MODEL -s .3 --arms a=.5,b=.5 --key k -o OUT", "--arms"),
+        ("--id person --arms a=.5,b=.5 --strata town,x --key k -o OUT", "'x'"),
+    ],
+)
+def test_an_assignment_that_cannot_be_made(files, tmp_path, line, word):
+    line = line.replace("OUT", f"{tmp_path}/list.csv").replace("MODEL", str(files.model))
+    assert one_line(run(f"assign {files.new} {line}"), word)
+    assert not (tmp_path / "list.csv").exists()
+
+
+# monitor
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    running().to_csv(path, index=False)
+    return path
+
+
+def test_a_look_after_another(tmp_path, rows):
+    state = tmp_path / "trial.state"
+    first = result_of(f"monitor {rows} --state {state} {LOOK} --as-of 2026-01-16")
+    assert (first["n_rows"], first["n_new"], first["n_waiting"]) == (1_000, 1_000, 3_000)
+    second = result_of(f"monitor {rows} --state {state} {LATER}")
+    assert (second["n_rows"], second["n_new"]) == (4_000, 3_000)
+    assert second["arms"][0]["gain"]["lower"] > 0
+    again = result_of(f"monitor {rows} --state {state} {LATER}")
+    assert again["n_new"] == 0
+    assert again["arms"] == second["arms"]
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ("--as-of 2026-01-01", "--as-of"),
+        ("--score-column other", "--score-column"),
+        ("--window 1y", "--window"),
+        ("--delta 0.2", "--delta"),
+    ],
+)
+def test_a_look_that_cannot_be_taken_leaves_the_state(tmp_path, rows, options, word):
+    state = tmp_path / "trial.state"
+    run(f"monitor {rows} --state {state} {LOOK} --as-of 2026-01-16")
+    before = state.read_bytes()
+    assert one_line(run(f"monitor {rows} --state {state} {options}"), word)
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "report {m} -o {s}",
+        "export {m} --to sql -o {s}",
+        "target {m} {n} --share .3 -o {s}",
+        "demo -o {s}",
+        "fit {t} -t arm -y visit --control none -m tm -o {s}",
+    ],
+)
+def test_no_other_command_replaces_the_state(tmp_path, rows, files, line):
+    state = tmp_path / "state.csv"
+    run(f"monitor {rows} --state {state} {LOOK} --as-of 2026-01-16")
+    before = state.read_bytes()
+    refused = run(line.format(m=files.model, n=files.new, t=files.trial, s=state))
+    assert one_line(refused, "state of a monitor")
+    assert state.read_bytes() == before
+
+
+def test_the_first_look_needs_its_options(tmp_path, rows):
+    state = tmp_path / "trial.state"
+    for line, word in (
+        (f"--state {state} -t mail -y visit --score-column score", "--date"),
+        (f"--state {state} --score-column score --date sent", "--treatment"),
+        (f"--state {rows} {LOOK}", "another file than the input"),
+    ):
+        assert one_line(run(f"monitor {rows} {line}"), word)
+    assert not state.exists()
+
+
+def test_arms_that_are_not_as_designed_stop_the_trial(tmp_path, rows):
+    line = f"monitor {rows} --state {tmp_path}/s {LOOK} --treated-share 0.6 {LATER}"
+    for _ in range(2):  # and at every later look
+        result = run(f"{line} --json")
+        assert result.exit_code == 1
+        found = json.loads(result.stdout)["result"]
+        assert found["verdict"] == "the arms do not have the planned sizes"
+
+
+@pytest.mark.gate
+def test_households_and_propensities(tmp_path):
+    table = running(3_000)
+    table["home"], table["chance"] = table["person"], 0.5
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    line = f"monitor {tmp_path}/rows.csv {LOOK} {LATER} --state {tmp_path}"
+    plain, homes = result_of(f"{line}/a.state"), result_of(f"{line}/b.state --groups home")
+    assert homes["groups"] == "home"
+    found = result_of(f"{line}/c.state --propensity chance --least-chance .5")
+    gains = [look["arms"][0]["gain"]["value"] for look in (plain, found)]
+    assert gains[0] == pytest.approx(gains[1], abs=0.01)
+    assert one_line(run(f"{line}/d.state --propensity chance"), "--least-chance")
+
+
+# verify
+
+
+@pytest.fixture(scope="module")
+def campaign(files):
+    """The later people of the trial, listed by `target`, after a campaign with exploration."""
+    listed = files.folder / "listed.csv"
+    assert run(f"target {files.model} {files.new} -s .4 -o {listed}").exit_code == 0
+    rng = np.random.default_rng(0)
+    people = pd.read_csv(files.new)
+    top = people["person"].isin(pd.read_csv(listed)["person"]).to_numpy()
+    chance = np.where(top, 0.7, 0.3)
+    mail = rng.random(len(people)) < chance
+    effect = np.where(people["age"].fillna(50) < 45, 0.3, 0.0)
+    table = people.assign(
+        top=np.where(top, "yes", "no"),
+        chance=chance,
+        arm=np.where(mail, "mail", "none"),
+        visit=(rng.random(len(people)) < 0.2 + effect * mail).astype(int),
+    )
+    path = files.folder / "campaign.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def gains_of(found):
+    return {one["against"]: one["gain"] for one in found["comparisons"]}
+
+
+def test_a_column_and_a_list_give_the_same(files, campaign):
+    by_list = result_of(
+        f"verify {campaign} --list {files.folder}/listed.csv --propensity chance -m {files.model}"
+    )
+    by_column = result_of(f"verify {campaign} --chosen top --propensity chance -m {files.model}")
+    assert gains_of(by_column) == gains_of(by_list)
+    assert by_column["forecast"] == by_list["forecast"]
+    assert by_list["chosen"] == [600, 400]
+    assert by_list["forecast"]["verdict"] in ("confirmed", "too noisy")
+    bare = result_of(f"verify {campaign} --chosen top -t arm -y visit --control none")
+    assert bare["forecast"] is None
+
+
+def test_profits_of_a_campaign(files, campaign):
+    line = f"verify {campaign} --chosen top --propensity chance -m {files.model}"
+    found = result_of(f"{line} --cost .5 --value 3")
+    run_as = next(one for one in found["comparisons"] if one["against"] == "as run")
+    spent = 0.5 * found["given"][1]
+    assert run_as["profit"]["value"] == pytest.approx(3 * run_as["gain"]["value"] - spent)
+
+
+CASES = {
+    "no such file": ("verify no.csv --chosen top", "no.csv"),
+    "nobody says who": ("verify {data} -t arm -y visit", "--chosen"),
+    "no treatment": ("verify {data} --chosen top -y visit", "--treatment"),
+    "a name that is near": ("verify {data} --chosen tip {named}", "Did you mean 'top'?"),
+    "a list without ids": ("verify {data} --list {data} {named}", "--id"),
+    "a list that is no table": ("verify {data} --list {model} {named} --id person", "m.model"),
+    "chances that are none": ("verify {data} --chosen top {named} --propensity age", "age"),
+    "words": ("verify {data} --chosen town {named}", "--chosen"),
+    "the wrong model": ("verify {data} --chosen top -m {data}", "campaign.csv"),
+    "another outcome": ("verify {data} --chosen top -m {model} -y age", "--outcome"),
+    "nobody left to compare": ("verify {all} --chosen top {named}", "untreated"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_campaign_that_cannot_be_verified(files, campaign, name, tmp_path):
+    line, word = CASES[name]
+    table = pd.read_csv(campaign)
+    table["arm"] = np.where(table["top"] == "yes", "mail", "none")
+    table.to_csv(tmp_path / "all.csv", index=False)
+    named = "-t arm -y visit --treated mail --control none"
+    result = run(
+        line.format(data=campaign, model=files.model, named=named, all=tmp_path / "all.csv")
+    )
+    assert result.stdout == ""
+    assert one_line(result, word)
+
+
+def test_propensities_that_are_contradicted_fail_the_check(files, campaign, tmp_path):
+    pd.read_csv(campaign).assign(chance=0.5).to_csv(tmp_path / "wrong.csv", index=False)
+    result = run(f"verify {tmp_path}/wrong.csv --chosen top --propensity chance -m {files.model}")
+    assert result.exit_code == 1  # a check that fails is a result, not bad input
