@@ -345,7 +345,7 @@ def test_arms_that_are_not_as_designed(rows, tmp_path):
 
 def test_bounds_that_contradict_each_other_end_the_trial(rows, looked):
     """Treatment that was not random can show harm, and then an effect."""
-    turned = rows.assign(visit=np.where(rows["mail"] == rows["sent"].gt("2026-01-25"), 1, 0))
+    turned = rows.assign(visit=np.where(rows["mail"] == rows["sent"].gt("2026-01-17"), 1, 0))
     turned.loc[turned["sent"] <= "2026-01-10", "visit"] = rows["visit"]
     for number in range(17, 60):
         found = looked.look(turned, as_of=day(number))

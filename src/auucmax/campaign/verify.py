@@ -39,7 +39,7 @@ from auucmax.data.reading import table_of
 from auucmax.data.roles import NO_AND_YES, check_names
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
-from auucmax.model.judge import counted_range
+from auucmax.model.guarantee import counted_range
 from auucmax.results import Estimate, Missing, Result, Roles, State, Why
 from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.rule import at
@@ -386,7 +386,7 @@ def _certified(
 ) -> tuple[tuple[Comparison, ...], int | None, Missing | None]:
     """The comparisons with certified ends, the size of groups they hold for, or why not."""
     trial = campaign.trial
-    counted = counted_range(trial.roles.outcome, trial.y)
+    counted = counted_range(trial)
     some = [k for k, one in enumerate(found) if one.gain is not None and contrasts[k].any()]
     if isinstance(counted, Missing) or not some:
         return tuple(found), None, counted if isinstance(counted, Missing) else None
