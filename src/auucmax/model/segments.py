@@ -102,11 +102,10 @@ def find_segments(
     fewest = min(int(np.bincount(arm[own], minlength=n_arms).min()) for own in others)
     if len(rules) < 2 or fewest < LEAST_ROWS:
         return None
-    if not _differ(*_effects([_means(y, arm, own) for own in others])):
+    if not _differ(*_effects([_means(y[own], arm[own]) for own in others])):
         return None
-    grown_on = np.zeros(len(y), dtype=bool)
-    grown_on[some] = True
-    effects, _ = _effects([_means(y, arm, own & grown_on) for own in inside])
+    grown_on = [some[own[some]] for own in inside]
+    effects, _ = _effects([_means(y[own], arm[own]) for own in grown_on])
     pairs = list(combinations(range(n_arms), 2))
     level = 1 - DELTA / (len(pairs) * len(rules))
     bounds = np.full((len(rules), 0), np.nan)
@@ -136,9 +135,9 @@ def find_segments(
     return Segments(level=level, parts=tuple(parts))
 
 
-def _means(y: Floats, arm: Arms, own: Bools) -> tuple[Floats, Floats]:
-    """(K + 1,) the mean outcome of each arm in some rows, and its variance."""
-    parts = [y[own & (arm == k)] for k in range(int(arm.max()) + 1)]
+def _means(y: Floats, arm: Arms) -> tuple[Floats, Floats]:
+    """(K + 1,) the mean outcome of each arm, and its variance."""
+    parts = [y[arm == k] for k in range(int(arm.max()) + 1)]
     return (
         np.array([part.mean() for part in parts]),
         np.array([part.var(ddof=1) / len(part) for part in parts]),
@@ -219,19 +218,16 @@ def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) ->
     """(pairs of arms,) the difference of the effects in two leaves, in standard errors; 0 if a leaf
     has few rows of an arm."""
     n_arms = int(arm.max(initial=0)) + 1
-    pairs = np.array(list(combinations(range(n_arms), 2))).T
-    effect, variance = [], np.zeros(pairs.shape[1])
-    for rule in rules:
-        own = some[_inside(rule, len(y))[some]]
-        parts = [y[own[arm[own] == k]] for k in range(n_arms)]
-        if min(map(len, parts)) < least:
-            return np.zeros(pairs.shape[1])
-        mean = np.array([part.mean() for part in parts])
-        noise = np.array([part.var() / len(part) for part in parts])
-        effect.append(mean[pairs[1]] - mean[pairs[0]])
-        variance += noise[pairs[1]] + noise[pairs[0]]
-    known = np.where(variance > 0, variance, np.inf)
-    return np.asarray((effect[0] - effect[1]) / known**0.5)
+    low, high = np.array(list(combinations(range(n_arms), 2))).T
+    inside = [some[_inside(rule, len(y))[some]] for rule in rules]
+    if min(int(np.bincount(arm[own], minlength=n_arms).min()) for own in inside) < least:
+        return np.zeros(len(low))
+    means, noise = (
+        np.array(own) for own in zip(*(_means(y[own], arm[own]) for own in inside), strict=True)
+    )
+    effect = means[:, high] - means[:, low]
+    variance = (noise[:, high] + noise[:, low]).sum(axis=0)
+    return np.asarray((effect[0] - effect[1]) / np.where(variance > 0, variance, np.inf) ** 0.5)
 
 
 def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int) -> list[Rule]:
