@@ -1,8 +1,7 @@
 """Kinds of outcomes, who stands apart from the usual outcome, and what a range leaves out."""
 
-from dataclasses import replace
-
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,9 @@ from auucmax.data.outcomes import (
     turned,
     usual_value,
 )
-from auucmax.model.columns import ColumnNames
+from auucmax.data.read_trial import read_trial
+from auucmax.model.guarantee import counted_range
+from auucmax.results import Why
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,16 @@ def test_a_range_that_leaves_out_too_much_certifies_nothing():
     y = np.repeat([0.0, 10.0, 1_000.0], [80, 15, 5])
     assert share_beyond(y, (0, 1_000)) == 0
     assert share_beyond(y, (0, 100)) == pytest.approx(4_500 / 5_150)
-    columns = ColumnNames("t", "y", None, "1", "0", ("x",), outcome_range=(0, 100))
-    assert columns.bounded(y) is None
-    assert replace(columns, outcome_range=(0, 1_000)).bounded(y) is not None
-    assert replace(columns, outcome_range=(2_000, 3_000)).bounded(y) is None
+    table = pd.DataFrame({"t": np.arange(100) % 2, "y": y, "x": np.arange(100.0) ** 2})
+
+    def counted(outcome_range, **options):
+        trial = read_trial(
+            table, treatment="t", outcome="y", outcome_range=outcome_range, **options
+        )  # fmt: skip
+        return counted_range(trial)
+
+    for outcome_range in ((0, 100), (2_000, 3_000)):
+        assert counted(outcome_range).why == Why.NARROW_RANGE
+    assert counted((0, 1_000)) == (0, 1_000)
+    assert counted((0, 1_000), lower_is_better=True) == (-1_000, 0)
+    assert counted(None).why == Why.NO_RANGE

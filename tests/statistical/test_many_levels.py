@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from auucmax import TwoModels, auuc_inference, auuc_score
+from auucmax import TwoModels, auuc_inference, auuc_score, fit, read_trial
+from auucmax._progress import Work
+from auucmax.data.pair import Pair, row_keys
 from auucmax.encoding import TableEncoder, columns
-from auucmax.model import fit_trial_model
-from auucmax.model.by_name import makers
-from auucmax.model.columns import name_columns
-from auucmax.model.crossfit import Recipe, TableRows, cross_fit
+from auucmax.model.folds import Recipe, cross_fit
+from auucmax.model.registry import MODELS
 
 pytestmark = [
     pytest.mark.gate,
@@ -39,11 +39,14 @@ def table_of(n, n_levels, seed, *, base=0.0, effect=0.0, varies=0.05, n_columns=
 
 
 def out_of_fold(table, model, **options):
-    """AUUC of rows that are ranked by models which have not seen them."""
-    rows = TableRows(table, name_columns(table, **ROLES, **options), "0" * 16)
-    recipe = Recipe(model, "0" * 16, 0, 0.0, 5)
-    ranks = cross_fit(rows, makers([model], recipe), recipe, with_chunks=False).ranks[model]
-    return auuc_inference(rows.y, ranks, treatment=rows.treated)
+    """AUUC of rows ranked by models that were not trained on them."""
+    trial = read_trial(table, **ROLES, **options)
+    recipe = Recipe(model=model, key="0" * 16, seed=0, n_folds=5)
+    keys = row_keys(trial, recipe.key)
+    (pair,) = Pair.each(trial, keys)
+    makes = {model: lambda: MODELS[model](0)}
+    found = cross_fit(pair, makes, recipe, keys, with_chunks=False, work=Work("folds"))
+    return auuc_inference(pair.y, found.ranks[model], treatment=pair.treated)
 
 
 def differences(model, seeds, ignore=("zip0",), **world):
@@ -90,11 +93,13 @@ def test_without_effects_that_vary_there_is_no_wrong_certificate(monkeypatch, tr
     n_trials, wrong, gains = 20, 0, []
     for seed in range(n_trials):
         table = table_of(2_500, 50, seed, varies=0.0, n_columns=3)
-        model = fit_trial_model(table, **ROLES, model="tm", random_state=seed)
-        wrong += model.evidence["certificate"]["gain_lower_bound"] > 0
-        gains.append(model.evidence["auuc"]["gain"])
-        n_learnt = sum(term.kind in ("base", "effect") for term in model.encoder.terms_)
-        assert n_learnt == 6 if trusting else n_learnt <= 2
+        model = fit(read_trial(table, **ROLES), "tm", random_state=seed)
+        (arm,) = model.evidence.arms
+        wrong += arm.certificate.gain > 0
+        gains.append(arm.gain.value)
+        terms = model.scorers[0].encoder.terms_
+        n_means = sum(term.kind in ("base", "effect") for term in terms)
+        assert n_means == 6 if trusting else n_means <= 2
     assert wrong <= 0.05 * n_trials + 2 * np.sqrt(0.05 * 0.95 * n_trials)
     assert abs(np.mean(gains)) < 3 * np.std(gains) / np.sqrt(n_trials)
 
