@@ -40,7 +40,8 @@ class Steps(NamedTuple):
 
     def take(self, index: NDArray[Any] | slice) -> Steps:
         """Some of the steps, in this order."""
-        return Steps(*(column[index] for column in self))
+        columns: list[Any] = [column[index] for column in self]
+        return Steps(*columns)
 
     @classmethod
     def joined(cls, parts: list[Steps]) -> Steps:
@@ -231,7 +232,9 @@ class Allocation:
         n_people = len(cost)
         none = np.zeros(n_people, dtype=np.intp)
         price = np.ascontiguousarray(cost[:, arm])
-        steps = Steps(np.arange(n_people), none, none - 1, none + arm, price, price, none + 1.0)
+        steps = Steps(
+            np.arange(n_people), none, none - 1, none + arm, price, price, np.ones(n_people)
+        )
         most = np.full(n_people, price.mean())
         return cls(steps, np.zeros(n_people), most, most)
 

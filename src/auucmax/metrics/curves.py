@@ -115,8 +115,8 @@ def decile_table(part: RankedRows, bins: int, level: float, support: Support) ->
     half = stdtrit(degrees, 0.5 + level / 2) * table["standard_error"]
     lower, upper = table["uplift"] - half, table["uplift"] + half
     if support.shape == "binary":
-        own = [ArmMean(means[arm], 1.0, 1.0, np.maximum(table[arm], 1)) for arm in means]
-        lower, upper = score_limits(table["uplift"], own, ndtri(0.5 + level / 2))
+        both = [ArmMean(means[arm], 1.0, 1.0, np.maximum(table[arm], 1)) for arm in means]
+        lower, upper = score_limits(table["uplift"], both, ndtri(0.5 + level / 2))
     if support.shape == "skewed":
         arms = (np.bincount(number[part.treated == arm], part.y[part.treated == arm] != 0,
                             minlength=bins) for arm in (True, False))  # fmt: skip

@@ -471,7 +471,7 @@ def support_of_rows(
     their arm; ``weighted``: rows count unequally in the population, too.
     """
     arms = range(int(arm.max()) + 1)
-    own = tuple(np.bincount(arm).tolist())
+    own = tuple(int(np.count_nonzero(arm == k)) for k in arms)
     plain = binary and not weighted and arm_weight is None and responds is None
     shape: Shape = "binary"
     deviation, whole, within = 0.0, False, False
@@ -523,9 +523,9 @@ def _heavy(arm_weight: Floats, own: Bools, units: ClusterUnits | None) -> float:
     treatment are small, a few rows of large weight decide an arm's mean, and if none of them
     responded, nothing shows how little is known of it. From half of the rows on it is infinite.
     """
-    weight = arm_weight[own]
+    weight: Floats = arm_weight[own]
     if units is not None:
-        weight = np.bincount(units.clusters[own], weights=weight)
+        weight = np.asarray(np.bincount(units.clusters[own], weight), dtype=np.float64)
         weight = weight[weight > 0]
     square = np.square(weight / weight.max())
     part = float(square.sum() ** 2 / np.square(square).sum() / len(square))
@@ -594,10 +594,3 @@ def some_rows(
     if clusters is not None:
         clusters = np.unique(clusters[index], return_inverse=True)[1]
     return rows.take(index), clusters
-
-
-def interval_words(interval: tuple[float, float], level: float, declined: str | None) -> str:
-    """The interval, or why there is none."""
-    if declined is not None:
-        return f"{level:.0%} interval cannot be said: {declined}"
-    return f"{level:.0%} interval {interval[0]:.5f} to {interval[1]:.5f}"
