@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from auucmax import load_hillstrom
 from auucmax.data.outcomes import (
     KINDS,
-    beyond,
     outcome_kind,
     range_for,
     responders,
     share_beyond,
-    turned,
     usual_value,
 )
 from auucmax.data.read_trial import read_trial
@@ -66,27 +64,10 @@ def test_the_usual_value_moves_with_the_outcomes(y, factor):
         assert moved == (None if usual is None else 1 + factor * usual)
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=9))
-def test_outcomes_that_are_turned_twice_are_the_same(y):
-    y = np.array(y, dtype=float)
-    np.testing.assert_array_equal(turned(turned(y)), y)
-    assert (turned(y) == 0).any() == (0 in y if y.max() > 1 else 1 in y)
-
-
 def test_responders_are_all_that_are_not_usual():
     assert responders(np.array([0, 1, 1, 1.0])).tolist() == [False, True, True, True]
     assert responders(np.array([1, 1, 1, -4.0])).tolist() == [False, False, False, True]
     assert responders(np.array([1.0, 2, 3])) is None
-
-
-def test_a_range_says_what_it_leaves_out():
-    y = np.array([0, 0, 992, 508.0])
-    assert beyond(y, (0, 1000), "money") == ""
-    assert beyond(y, (0, 980), "money") == "0.8% of all money lies above 980 and is not counted."
-    told = beyond(np.array([-30.0, 10, 60]), (-20, 40), "profit")
-    assert told == (
-        "20% of all profit lies above 40 and 10% of all profit lies below -20 and is not counted."
-    )
 
 
 def test_a_range_as_an_example_is_of_round_numbers():

@@ -32,17 +32,6 @@ def outcome_kind(y: Floats) -> str:
     return MONEY if (y == 0).mean() >= _ZEROS else NUMBER
 
 
-def turned(y: Floats) -> Floats:
-    """Outcomes of which less is better as outcomes of which more is: 1 - y if 0/1, otherwise -y.
-
-    So 0/1 stays 0/1, and money of 0 stays 0. Turned twice they are the same again.
-
-    >>> turned(np.array([0, 1.0])).tolist(), turned(np.array([0, 7.5])).tolist()
-    ([1.0, 0.0], [0.0, -7.5])
-    """
-    return 1 - y if outcome_kind(y) == BINARY else 0 - y
-
-
 def usual_value(y: Floats) -> float | None:
     """The smallest or the largest outcome, if at least half of the rows have it; otherwise None.
 
@@ -67,15 +56,6 @@ def responders(y: Floats) -> Bools | None:
         return np.asarray(y > 0)
     usual = usual_value(y)
     return None if usual is None else np.asarray(y != usual)
-
-
-def unit_of(kind: str) -> tuple[int, str]:
-    """The unit in which effects are shown: the factor, and its name.
-
-    >>> unit_of("money with zeros"), unit_of("any number")
-    ((100, 'per 100 people'), (1, 'per person'))
-    """
-    return (1, "per person") if kind == NUMBER else (100, "per 100 people")
 
 
 def range_for(y: Floats) -> tuple[float, float]:
@@ -106,25 +86,3 @@ def share_beyond(y: Floats, outcome_range: tuple[float, float]) -> float:
     low, high = outcome_range
     lost = np.maximum(y - high, 0) + np.maximum(low - y, 0)
     return float(lost.sum()) / (float(np.abs(y).sum()) or 1.0)
-
-
-def beyond(y: Floats, outcome_range: tuple[float, float], what: str) -> str:
-    """A sentence on how much of the outcomes lies beyond a range; empty if nothing does.
-
-    >>> beyond(np.array([0, 40.0, 60]), (0, 50), "money")
-    '10% of all money lies above 50 and is not counted.'
-    """
-    low, high = outcome_range
-    whole = float(np.abs(y).sum()) or 1.0
-    parts = {f"above {high:g}": np.maximum(y - high, 0), f"below {low:g}": np.maximum(low - y, 0)}
-    told = [
-        f"{_percent(float(own.sum()) / whole)} of all {what} lies {where}"
-        for where, own in parts.items()
-        if own.any()
-    ]
-    return f"{' and '.join(told)} and is not counted." if told else ""
-
-
-def _percent(share: float) -> str:
-    """A share in per cent with two digits, so that a small one is not shown as 0%."""
-    return f"{100 * share:.2g}%" if share < 0.1 else f"{share:.0%}"
