@@ -31,6 +31,7 @@ from auucmax._errors import InputError
 from auucmax._progress import quiet, track
 from auucmax._validation import check_whole, listed
 from auucmax.comparison.comparison import Comparison
+from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.base import count_parameters, fit_rows, free_random_states
@@ -148,8 +149,12 @@ def compare(
     trial.split(test_size, random_state=seeds[0])  # an error here would be one in every split
     test_size = float(test_size)
     # Without ids and true effects: a worker is sent only what is used.
+    weight = trial.sample_weight
+    if trial.propensity is not None:  # undone by weights
+        (pair,) = Pair.each(trial, row_keys(trial, "0" * 16))
+        weight = pair.weight if weight is None else weight * pair.weight
     rows = Trial(
-        trial.X, trial.benefit, trial.arm.astype(np.int8), trial.sample_weight,
+        trial.X, trial.benefit, trial.arm.astype(np.int8), weight,
         randomised=trial.randomised, groups=trial.groups,
     )  # fmt: skip
     warned: list[Done] = []
