@@ -127,7 +127,7 @@ def numbers(model: UpliftModel) -> Line:
             name: _at(grid, own)
             for name, own in (("gain", curve.gain), ("lower", curve.lower), ("upper", curve.upper))
         },
-        "given": [_at(grid, own) for own in curve.shares],
+        "given": [_at(grid, own) for own in zip(*curve.shares, strict=True)],
         "singles": {single.against: _at(grid, single.curve)},
         "everybody": _at(grid, everybody.curve),
         "differences": differences,
