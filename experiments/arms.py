@@ -146,7 +146,7 @@ def truth_of(model: UpliftModel, task: Task) -> list[float]:
     X, effects = people_of(task.trial, NEW_PEOPLE, 1_000_000 + task.split)
     gains = []
     for share in SHARES:
-        chosen = model.target(X, budget=share * len(X)).choice.arm
+        chosen = model.target(X, budget=share * len(X), cost=1.0).choice.arm
         given = np.flatnonzero(chosen >= 0)
         gains.append(float(effects[given, chosen[given]].sum()) / NEW_PEOPLE)
     return gains
