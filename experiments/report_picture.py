@@ -10,12 +10,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from auucmax import load_hillstrom
-from auucmax.model import fit_trial_model
-from auucmax.present import Economy, summarise_model, write_report
+import auucmax
+from auucmax.present.page import write_report
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "report.png"
-ECONOMY = Economy(cohort=10_000, cost=0.5, value=12.0, currency="USD")
 SIZE = {"width": 1280, "height": 1400}
 
 
@@ -33,12 +31,12 @@ def take(page: Path, picture: Path, part: str = "section.hero") -> None:
 
 
 def main() -> None:
-    trial = load_hillstrom(encoding="raw")
+    trial = auucmax.load_hillstrom(encoding="raw")
     table = trial.X.assign(mail=trial.treatment != trial.control, visit=trial.y)
-    model = fit_trial_model(table, treatment="mail", outcome="visit")
+    model = auucmax.fit(auucmax.read_trial(table, treatment="mail", outcome="visit"))
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        write_report(summarise_model(model, economy=ECONOMY), page)
+        write_report(model, page, cost=0.5, value=12.0, currency="USD")
         take(page, PICTURE)
     print(f"wrote docs/images/{PICTURE.name}")
 
