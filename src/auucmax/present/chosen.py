@@ -98,14 +98,16 @@ def _verdict(found: Decision) -> str:
 
 def _expected(plan: Plan, found: Decision) -> str:
     """What a plan is expected to bring: profit, or else gain; or why that is not known."""
-    own, name, unit = plan.profit, "profit", ""
-    if own is None:
-        own, name, unit = plan.gain, "gain", words.gains(found.outcome)
+    own, outcome = plan.profit or plan.gain, found.outcome
     if own is None:
         return words.why(plan.missing)
     if (plan.guaranteed or 0) > 0 >= (own.lower or 0):
         own = replace(own, lower=None, upper=None)  # the guarantee says more
-    return f"expected {words.gain_or_loss(own, name, unit)}"
+    if plan.profit is not None:
+        return f"expected {words.gain_or_loss(own)}"
+    unit = words.gains(replace(outcome, lower_is_better=False))
+    change = ("decrease of", "increase of") if outcome.lower_is_better else ("gain", "loss of")
+    return f"expected {words.gain_or_loss(own, *change, unit)}"
 
 
 def _others_known(plan: Plan) -> bool:

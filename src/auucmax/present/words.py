@@ -132,7 +132,9 @@ def at_least(value: float) -> str:
     return f"at least {number(math.floor(value * 10**places) / 10**places, places)}"
 
 
-def gain_or_loss(found: Estimate, name: str = "profit", unit: str = "") -> str:
+def gain_or_loss(
+    found: Estimate, gain: str = "profit", loss: str = "loss of", unit: str = ""
+) -> str:
     """A total with its interval, if there is one; a loss is an amount above 0.
 
     Amounts are money unless they have a unit.
@@ -140,17 +142,17 @@ def gain_or_loss(found: Estimate, name: str = "profit", unit: str = "") -> str:
     >>> gain_or_loss(Estimate(value=-300.0, lower=-500.0, upper=-100.0))
     'loss of 300 (100 to 500)'
     """
-    value, ends = found.value, (found.lower, found.upper)
+    name, value = gain, found.value
+    ends = [end for end in (found.lower, found.upper) if end is not None]
     if value < 0:
-        name, value = "loss of", -value
-        ends = tuple(None if end is None else -end for end in (found.upper, found.lower))
+        name, value = loss, -value
+        ends = [-end for end in reversed(ends)]
 
     def amount(own: float) -> str:
         return number(own, places_of(found)) if unit else money(own, found)
 
     text = f"{name} {amount(value)} {unit}".rstrip()
-    known = [amount(end) for end in ends if end is not None]
-    return f"{text} ({' to '.join(known)})" if len(known) == 2 else text
+    return f"{text} ({' to '.join(map(amount, ends))})" if len(ends) == 2 else text
 
 
 def people(n: int) -> str:
