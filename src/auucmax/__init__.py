@@ -30,7 +30,9 @@ if TYPE_CHECKING:
         targeting,
     )
     from auucmax._errors import InputError
-    from auucmax.campaign import Monitor, assign, plan_trial, verify
+    from auucmax.campaign import Monitor, plan_trial
+    from auucmax.campaign.assign import assign
+    from auucmax.campaign.verify import verify
     from auucmax.certificates import certify
     from auucmax.comparison import compare
     from auucmax.data import (

@@ -313,6 +313,7 @@ def _choose_one(
     evidence, quantiles, n = model.evidence, model.scorers[0].quantiles, len(score)
     grid = np.union1d(np.array(evidence.policy.curve.spend), np.linspace(0, 1, 101))
     counts = quantiles.count(score, grid)
+    best = None
     if terms.share is not None:
         choice = choose(score, share=terms.share)
     elif terms.budget is not None:
@@ -321,11 +322,10 @@ def _choose_one(
         best = best_spend(evidence, terms, n, counts)
         choice = choose(score, share=float(counts[np.abs(grid - best).argmin()]) / n)
     n_treated = sum(choice.counts)
-    spend = 0.0
-    if n_treated == n:
-        spend = 1.0
-    elif n_treated and choice.threshold is not None:
-        spend = quantiles.share_of(choice.threshold, choice.n_tied_taken / choice.n_tied)
+    spend = 1.0 if n_treated == n else 0.0
+    if 0 < n_treated < n:
+        share_taken = choice.n_tied_taken / choice.n_tied
+        spend = best or quantiles.share_of(choice.threshold, share_taken)
     points = [
         plan_at(evidence, terms, n, float(q), counts=(int(count),))
         for q, count in zip(grid, counts, strict=True)

@@ -109,7 +109,7 @@ def progressive(pair: Pair, apart: OutOfFold, recipe: Recipe) -> Certificate | M
         )
     except ChancesBeyond:
         return Missing(why=Why.EXTREME_PROPENSITY)
-    return _certificate(pair, found, counted, n_models=found.n_models, trained_on=found.learnt)
+    return _certificate(pair, found, counted, n_models=found.n_models, trained_on=found.trained_on)
 
 
 def held_out(pair: Pair, score: Floats, n_candidates: int) -> Certificate | Missing:
@@ -214,7 +214,7 @@ def policy_guarantee(
     if trial.groups is not None:
         return Missing(why=Why.GROUPS)
     chunk = recipe.folds(keys) // recipe.per_chunk
-    is_scored = np.isfinite(np.stack(chunk_scores)).all(axis=0)
+    is_scored = np.asarray(np.isfinite(np.stack(chunk_scores)).all(axis=0))
     bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
     if not bet_on:
         return Missing(why=Why.FEW_ROWS)

@@ -71,7 +71,7 @@ def describe_target(estimator: Any, pair: Pair) -> str:
         return f"{outcome.name} is 0/1"
     usual = usual_value(pair.trial.y[pair.index])
     first = getattr(estimator, "estimators_", [estimator])[0]
-    target = getattr(first, "learnt_", None)
+    target = getattr(first, "modelled_", None)
     if target == "whether" and usual is not None:
         sign = -1 if outcome.lower_is_better else 1
         treated, control = (sign * amount for amount in first.amounts_.tolist())
