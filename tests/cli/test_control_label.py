@@ -2,11 +2,11 @@
 
 import pandas as pd
 import pytest
-from tests.cli.commands import numbers, run
+from tests.cli.commands import numbers, result_of, run
 from tests.model.trial_table import trial_table
 
 TRIAL = "-t arm -y visit --ignore person --after sent"
-LOOK = "-t arm -y visit --id person --date sent --score-column spent"
+LOOK = "-t arm -y visit --id person --date sent --score-column spent --as-of 2026-06-01"
 
 
 def table_of(arms, names):
@@ -18,7 +18,7 @@ def table_of(arms, names):
 
 @pytest.fixture(params=["control", " Control"])
 def two(request, tmp_path):
-    """A trial whose first arm by the alphabet may be the treated one, and the label as a text."""
+    """A trial whose first arm by the alphabet is the treated one."""
     path = tmp_path / "two.csv"
     table_of(["none", "mail"], [request.param, "a-mail"]).to_csv(path, index=False)
     return path
@@ -32,56 +32,54 @@ def three(tmp_path):
     return path
 
 
-def effect_in(rows):
-    return rows["mean_treated"] - rows["mean_control"]
+def effect_in(found):
+    return found["arms"][0]["effect"]
 
 
 def test_of_two_labels_the_other_one_is_treated(two, tmp_path):
-    assert numbers(f"check {two} {TRIAL}")["trial"]["effects"][0]["effect"] > 0.05
-    assert numbers(f"monitor {two} --state {tmp_path}/s {LOOK}")["bounds"]["effect"]["lower"] > 0
-    fitted = numbers(f"fit {two} {TRIAL} -m tm -o {tmp_path}/m.auucmax")
-    assert effect_in(fitted["rows"]) > 0.05
-    scored = numbers(f"evaluate {two} -t arm -y visit --score-column spent --after sent")
-    assert effect_in(scored["rows"]) > 0.05
-    verified = numbers(f"verify {two} -t arm -y visit --chosen member")
-    assert verified["comparisons"]["nobody"]["lower"] > 0
-    planned = run(f"plan {two} -t arm -y visit --effect .03 --gain .006")
-    assert planned.exit_code == 0, planned.output
-    compared = run(f"compare {two} {TRIAL} --models tm,cvt --splits 2")
-    assert compared.exit_code == 0, compared.output
+    for line in (
+        f"check {two} {TRIAL}",
+        f"fit {two} {TRIAL} -m tm -o {tmp_path}/m.auucmax",
+        f"evaluate {two} -t arm -y visit --score-column spent --after sent",
+    ):
+        assert effect_in(result_of(line))["value"] > 0.05
+    look = result_of(f"monitor {two} --state {tmp_path}/s {LOOK}")
+    assert effect_in(look)["lower"] > 0
+    verified = result_of(f"verify {two} -t arm -y visit --chosen member")
+    gain = next(one for one in verified["comparisons"] if one["against"] == "nobody")
+    assert gain["gain"]["lower"] > 0
+    assert run(f"plan {two} -t arm -y visit --effect .03 --gain .006").exit_code == 0
+    assert run(f"compare {two} {TRIAL} --models tm,cvt --splits 2").exit_code == 0
 
 
 def test_another_control_may_be_named(two, tmp_path):
     named = "--control a-mail"
-    assert numbers(f"check {two} {TRIAL} {named}")["trial"]["effects"][0]["effect"] < -0.05
-    look = numbers(f"monitor {two} --state {tmp_path}/s {LOOK} {named}")
-    assert look["bounds"]["effect"]["upper"] < 0
-    assert effect_in(numbers(f"fit {two} {TRIAL} -m tm -o {tmp_path}/m {named}")["rows"]) < -0.05
+    assert effect_in(result_of(f"check {two} {TRIAL} {named}"))["value"] < -0.05
+    fitted = result_of(f"fit {two} {TRIAL} -m tm -o {tmp_path}/m {named}")
+    assert effect_in(fitted)["value"] < -0.05
+    look = result_of(f"monitor {two} --state {tmp_path}/s {LOOK} {named}")
+    assert effect_in(look)["upper"] < 0
 
 
 def test_one_arm_of_several_against_the_control(three, tmp_path):
-    for line in (f"check {three} {TRIAL}", f"fit {three} {TRIAL} -m tm -o {tmp_path}/m"):
-        found = numbers(f"{line} --treated phone")
-        assert "arms" not in found
-    assert found["table"]["left_out"].keys() == {"mail"}
+    found = numbers(f"fit {three} {TRIAL} -m tm -o {tmp_path}/m --treated phone")
+    assert found["result"]["roles"]["arms"] == ["control", "phone"]
+    assert found["fit"]["other_arms"].keys() == {"mail"}
 
 
 def test_the_control_of_a_model_goes_before_the_label(three, tmp_path):
     model = tmp_path / "m.auucmax"
     fitted = numbers(f"fit {three} {TRIAL} -m tm -o {model} --treated mail --control phone")
-    assert fitted["table"]["left_out"].keys() == {"control"}
-    found = numbers(f"verify {three} -t arm --chosen member --model {model}")
-    assert found["n_people"] == fitted["rows"]["n_rows"]
+    assert fitted["fit"]["other_arms"].keys() == {"control"}
+    found = result_of(f"verify {three} -t arm --chosen member --model {model}")
+    assert found["n_people"] == fitted["result"]["n_rows"]
 
 
 def test_of_more_labels_all_others_are_arms(three, tmp_path):
-    named = numbers(f"check {three} {TRIAL} --control control")
-    assert numbers(f"check {three} {TRIAL}") == named
-    assert set(named["arms"]) == {"mail", "phone"}
-    look = numbers(f"monitor {three} --state {tmp_path}/s {LOOK}")
-    assert set(look["arms"]) == {"mail", "phone"}
-    again = run(f"monitor {three} --state {tmp_path}/s")  # the state knows the control
-    assert again.exit_code == 0, again.output
-    fitted = numbers(f"fit {three} {TRIAL} -m tm -o {tmp_path}/m.auucmax")
-    assert fitted["policy"]["control"] == "control"
-    assert set(fitted["arms"]) == {"mail", "phone"}
+    named = result_of(f"check {three} {TRIAL} --control control")
+    assert result_of(f"check {three} {TRIAL}") == named
+    assert [arm["arm"] for arm in named["arms"]] == ["mail", "phone"]
+    look = result_of(f"monitor {three} --state {tmp_path}/s {LOOK}")
+    assert [arm["arm"] for arm in look["arms"]] == ["mail", "phone"]
+    again = run(f"monitor {three} --state {tmp_path}/s --as-of 2026-06-01")
+    assert again.exit_code == 0, again.output  # the state knows the control

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import result_of, run
@@ -23,7 +24,7 @@ def test_a_page_of_few_new_rows_has_no_number_about_few_of_them(files, tmp_path)
     )
     assert run(f"report {files.model} {tmp_path}/few.csv -o {tmp_path}/r.html").exit_code == 0
     (arm,) = result_of(f"evaluate {files.model} {tmp_path}/few.csv")["arms"]
-    assert min(b - a for a, b in zip(arm["curve"]["spend"], arm["curve"]["spend"][1:])) >= 0.2
+    assert np.diff(arm["curve"]["spend"]).min() >= 0.2
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,8 @@ def report(
         fitted, output, share=share, budget=budget, cost=costs, value=value, n_people=n_people,
         evidence=evidence, currency=currency, campaign=came,
     )  # fmt: skip
-    return Answer(found, saved=output, model=model)
+    shown = found or evidence or fitted.evidence  # no decision if the trial failed its check
+    return Answer(shown, saved=output, model=model)
 
 
 def _read_campaign(path: Path) -> Any:

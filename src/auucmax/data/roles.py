@@ -115,8 +115,8 @@ def _arms(
     given = [] if treated is None else [treated]
     if isinstance(treated, list | tuple):
         given = list(treated)
-    wanted = list(dict.fromkeys(arm_text(label) for label in given))
-    own = None if control is None else arm_text(control)
+    wanted = list(dict.fromkeys(_spelt(label, labels) for label in given))
+    own = None if control is None else _spelt(control, labels)
     for parameter, chosen in [("control", own), *(("treated", label) for label in wanted)]:
         if chosen is not None and chosen not in labels:
             raise InputError(
@@ -156,6 +156,13 @@ def _arms(
             "treatment", "a column with two or more arms", listed(labels), "Check the column."
         )
     return (own, *arms)
+
+
+def _spelt(given: Any, labels: Sequence[str]) -> str:
+    """A label as the table spells it: blanks around it are hard to see."""
+    text = arm_text(given)
+    alike = [label for label in labels if label.strip() == text.strip()]
+    return alike[0] if text not in labels and len(alike) == 1 else text
 
 
 def _kind(column: pd.Series) -> Kind:
