@@ -221,7 +221,7 @@ def assign(
             got = "no arms" if arms is None else "a share without a model"
             raise InputError(
                 "arms", "given, or a model with the share to treat", got,
-                "Pass arms='control=.5,mail=.5', for example.",
+                "Write them as control=.5,mail=.5, for example.",
             )  # fmt: skip
         rule = _Rule(key, parse_arms(arms), groups, strata, blocked or bool(strata))
         slots = rule.slots if rule.blocked else []
@@ -231,7 +231,7 @@ def assign(
                 "arms", "left out with a model, like strata and blocks", "both", "Leave them out."
             )
         if share is None:
-            raise InputError("share", "the part to treat", "none", "Pass share=0.3, say.")
+            raise InputError("share", "the part to treat", "none", "Write 0.3 for 30%.")
         check_level(share, "share")
         if not (isinstance(explore, float) and 0 < explore <= 0.5):
             raise InputError(

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -211,9 +211,11 @@ class _Rows:
     propensity: Floats | None  # (n, K + 1)
 
     def take(self, rows: Any) -> _Rows:
-        return _Rows(*(None if own is None else own[rows] for own in vars(self).values()))
+        parts: Any = (None if own is None else own[rows] for own in vars(self).values())
+        return _Rows(*parts)
 
 
+@dataclass(eq=False, kw_only=True)
 class Monitor:
     """A running trial, looked at as often as you like: whatever it shows may be acted on.
 
@@ -264,73 +266,74 @@ class Monitor:
     ('effect shown', True)
     """
 
-    def __init__(
-        self,
-        *,
-        date: str | None = None,
-        treatment: str | None = None,
-        outcome: str | None = None,
-        model: UpliftModel | None = None,
-        score: str | None = None,
-        treated: Any = None,
-        control: Any = None,
-        id: str | None = None,
-        groups: str | None = None,
-        window: str | float = 0,
-        delta: float = 0.05,
-        treated_share: float | Mapping[str, float] | None = None,
-        propensity: str | Mapping[str, str] | None = None,
-        least_propensity: float | None = None,
-        outcome_range: tuple[float, float] | None = None,
-        lower_is_better: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.options = {
-            name: _plain(own)
-            for name, own in locals().items()
-            if name not in ("self", "model") and own is not None
-        }
-        kind = Kind.BINARY if outcome_range is None else Kind.NUMBER
-        if model is not None:
-            known = model.roles
-            treatment, outcome = treatment or known.treatment, outcome or known.outcome.name
-            id, groups, kind = id or known.id, groups or known.groups, known.outcome.kind
-            treated = list(known.arms[1:]) if treated is None else treated
-            control = known.arms[0] if control is None else control
-            outcome_range = outcome_range or known.outcome.range
-            lower_is_better = lower_is_better or known.outcome.lower_is_better
-            if score is not None:
-                raise InputError("score", "left out with a model", repr(score), "Leave one out.")
-        for name, own in (("date", date), ("treatment", treatment), ("outcome", outcome)):
-            if own is None:
-                raise InputError(name, "the name of a column", "none", f"Pass {name}=...")
-        check_level(delta, "delta")
-        if (propensity is None) != (least_propensity is None):
+    date: str = ""
+    treatment: str = ""
+    outcome: str = ""
+    model: UpliftModel | None = None
+    score: str | None = None
+    treated: Any = None
+    control: Any = None
+    id: str | None = None
+    groups: str | None = None
+    window: str | float = 0
+    delta: float = 0.05
+    treated_share: float | Mapping[str, float] | None = None
+    propensity: str | Mapping[str, str] | None = None
+    least_propensity: float | None = None
+    outcome_range: tuple[float, float] | None = None
+    lower_is_better: bool = False
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        given = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "model"}
+        self.options = {name: _plain(own) for name, own in given.items() if own not in (None, "")}
+        kind = Kind.BINARY if self.outcome_range is None else Kind.NUMBER
+        if self.model is not None:
+            roles = self.model.roles
+            kind = roles.outcome.kind
+            known = {
+                "treatment": roles.treatment, "control": roles.arms[0], "id": roles.id,
+                "treated": list(roles.arms[1:]), "groups": roles.groups,
+                "outcome": roles.outcome.name, "outcome_range": roles.outcome.range,
+            }  # fmt: skip
+            for name, own in known.items():
+                if getattr(self, name) in (None, ""):
+                    setattr(self, name, own)
+            self.lower_is_better = self.lower_is_better or roles.outcome.lower_is_better
+            if self.score is not None:
+                raise InputError("score", "left out with a model", self.score, "Leave one out.")
+        for name in ("date", "treatment", "outcome"):
+            if not getattr(self, name):
+                raise InputError(name, "the name of a column", "none", "Name the column.")
+        check_level(self.delta, "delta")
+        check_whole(self.random_state, "random_state", 0)
+        least = self.least_propensity
+        if (self.propensity is None) != (least is None):
             raise InputError(
                 "least_propensity", "given together with propensity", "only one of them",
-                "Pass propensity=COLUMN and least_propensity=0.1, say.",
+                "Name the column and the smallest probability, 0.1 say.",
             )  # fmt: skip
-        if least_propensity is not None and not 0 < least_propensity <= 0.5:
+        if least is not None and not 0 < least <= 0.5:
             raise InputError(
-                "least_propensity", "above 0 and at most .5", repr(least_propensity),
+                "least_propensity", "above 0 and at most .5", repr(least),
                 "It is the smallest probability of an arm by design.",
             )  # fmt: skip
-        if propensity is not None and treated_share is not None:
+        if self.propensity is not None and self.treated_share is not None:
             raise InputError(
-                "treated_share", "left out with propensity", repr(treated_share), "Leave it out."
-            )
-        self.model, self.score, self.id, self.groups = model, score, id, groups
-        self.treatment, self.date, self.control = str(treatment), str(date), control
-        self.treated = treated if isinstance(treated, list | tuple | None) else [treated]
-        self.window, self.delta, self.treated_share = window_days(window), delta, treated_share
-        self.propensity, self.least_propensity = propensity, least_propensity
-        self.random_state = check_whole(random_state, "random_state", 0)
-        self.outcome = Outcome(
-            name=str(outcome),
+                "treated_share", "left out with propensity", repr(self.treated_share),
+                "Leave it out.",
+            )  # fmt: skip
+        if self.treated is not None and not isinstance(self.treated, list | tuple):
+            self.treated = [self.treated]
+        if self.outcome_range is not None:
+            self.outcome_range = check_range(self.outcome_range, "outcome_range")
+        self._outcome = Outcome(
+            name=self.outcome,
             kind=kind,
-            lower_is_better=bool(lower_is_better),
-            range=None if outcome_range is None else check_range(outcome_range, "outcome_range"),
+            lower_is_better=self.lower_is_better,
+            range=self.outcome_range,
         )
+        self._days_open = window_days(self.window)
         self.last_day: int | None = None
         self.stops: list[Stop] = []
         self._written: str | None = None
@@ -370,7 +373,7 @@ class Monitor:
             raise InputError(
                 "control", f"a label of {self.treatment!r}, beside rows of each other arm",
                 f"{control!r} and the labels {listed(labels)}",
-                "Pass control=..., or look once there are rows of all arms.",
+                "Name the control, or look once there are rows of all arms.",
             )  # fmt: skip
         return (control, *arms)
 
@@ -381,7 +384,7 @@ class Monitor:
         an :class:`InputError`, and nothing is entered.
         """
         frame = table_of(table)
-        check_names(frame, [self.treatment, self.outcome.name, self.date])
+        check_names(frame, [self.treatment, self.outcome, self.date])
         if self.last_day is None:
             self._begin(self._arms_of(frame))
         if any(stop.verdict.is_failure for stop in self.stops):
@@ -414,8 +417,8 @@ class Monitor:
 
     def _last_closed(self, as_of: Any, latest: int) -> int:
         """The last day whose windows have closed."""
-        now, closed = last_closed_day(as_of, 0.0), last_closed_day(as_of, self.window)
-        if now > max(last_closed_day(None, 0.0), latest + self.window) + 1:
+        now, closed = last_closed_day(as_of, 0.0), last_closed_day(as_of, self._days_open)
+        if now > max(last_closed_day(None, 0.0), latest + self._days_open) + 1:
             raise InputError(
                 "as_of", "at most today, or the day when the last window closes", date_of(now + 1),
                 "Check the year: open windows would count as closed.",
@@ -488,9 +491,9 @@ class Monitor:
                     raise InputError(
                         f"the group {self.groups!r}", f"people with the same {name}",
                         f"{apart:,} groups that differ in it",
-                        "Leave groups= out if people were randomised one by one.",
+                        "Leave groups out if people were randomised one by one.",
                     )  # fmt: skip
-        y, clipped = self._outcomes(own[self.outcome.name])
+        y, clipped = self._outcomes(own[self.outcome])
         rows = _Rows(day, arm_of, y, clipped, person, unit, place, propensity)
         return rows, int(np.count_nonzero(arm >= 0)) - len(place)
 
@@ -509,18 +512,18 @@ class Monitor:
         smallest = float(np.minimum(of_pair, 1 - of_pair).min(initial=0.5))
         if smallest < self.least_propensity - 1e-9:
             raise InputError(
-                "propensity", f"at least least_propensity={self.least_propensity:g}",
+                "propensity", f"at least {self.least_propensity:g} by design",
                 f"{smallest:g}", "Leave these people out, or begin anew with a smaller one.",
             )  # fmt: skip
         return found
 
     def _outcomes(self, column: pd.Series) -> tuple[Floats, Bools]:
         """Benefits in [0, 1], and which outcomes were clipped to the range."""
-        name, own = f"the outcome {self.outcome.name!r}", self.outcome.range
+        name, own = f"the outcome {self.outcome!r}", self.outcome_range
         if n_missing := int(column.isna().sum()):
             raise InputError(
                 name, "known in every row whose window has closed", f"none in {n_missing:,} rows",
-                "Write 0 where nothing happened, or pass a longer window=.",
+                "Write 0 where nothing happened, or begin with a longer window.",
             )  # fmt: skip
         if not len(column):
             return np.empty(0), np.empty(0, bool)
@@ -532,14 +535,12 @@ class Monitor:
             )  # fmt: skip
         low, high = own or (0.0, 1.0)
         scaled = (np.clip(y, low, high) - low) / (high - low)
-        return (1 - scaled if self.outcome.lower_is_better else scaled), (y < low) | (y > high)
+        return (1 - scaled if self.lower_is_better else scaled), (y < low) | (y > high)
 
     def _scores(self, frame: pd.DataFrame, place: NDArray[np.intp]) -> Floats:
         """(K, n) the score of each arm; zeros without scores."""
         own = frame.iloc[place]
-        if not len(own) or not self._has_score:
-            return np.zeros((len(self.arms) - 1, len(own)))
-        if self.model is not None:
+        if len(own) and self.model is not None:
             if self.model.has_people(frame):
                 raise InputError(
                     "model", "one that was trained on other rows", "the rows of its own trial",
@@ -547,6 +548,8 @@ class Monitor:
                 )  # fmt: skip
             of_arms = dict(zip(self.model.arms, self.model.scores(own).T, strict=True))
             return np.array([of_arms[label] for label in self.arms[1:]])
+        if not len(own) or self.score is None:
+            return np.zeros((len(self.arms) - 1, len(own)))
         names = [f"{self.score} {label}" for label in self.arms[1:]]
         names = [name if name in frame else self.score for name in names]
         check_names(frame, names)
@@ -566,8 +569,8 @@ class Monitor:
                 changed = " with other ids, arms or outcomes" if n == n_known else ""
                 raise InputError(
                     "table", f"the {n_known:,} rows of {date_of(day)} as they entered",
-                    f"{n:,} rows{changed}", "Pass a longer window= from the start if rows come "
-                    "late or change, or the rows as they were.",
+                    f"{n:,} rows{changed}", "Begin with a longer window if rows come late or "
+                    "change, or bring the rows as they were.",
                 )  # fmt: skip
 
     def _checksums(self, rows: _Rows) -> dict[int, tuple[int, int]]:
@@ -645,7 +648,7 @@ class Monitor:
         """(2, 2) lower and upper bounds of gain and effect; None before the first."""
         if not self.bets[k].n_blocks:
             return None
-        low, high = self.outcome.range or (0.0, 1.0)
+        low, high = self.outcome_range or (0.0, 1.0)
         found = self.bets[k].wealth.limits(self._level) * (high - low)
         if not self._has_score:
             found[0] = -np.inf, np.inf
@@ -658,7 +661,7 @@ class Monitor:
 
     def _found(self, n_new: int, n_waiting: int, skipped: tuple[str, ...]) -> Look:
         failed = next((stop.verdict for stop in self.stops if stop.verdict.is_failure), None)
-        low, high = self.outcome.range or (0.0, 1.0)
+        low, high = self.outcome_range or (0.0, 1.0)
         arms = []
         for k, label in enumerate(self.arms[1:]):
             bets, limits = self.bets[k], self._limits(k)
@@ -688,7 +691,7 @@ class Monitor:
             verdict=next(v for v in Verdict if v in of_arms),
             arms=tuple(arms),
             control=self.arms[0],
-            outcome=self.outcome,
+            outcome=self._outcome,
             until=None if self.last_day is None else date_of(self.last_day),
             n_rows=int(self.n_rows.sum()),
             n_new=n_new,

@@ -169,7 +169,7 @@ class Statement:
     arm: str | None = None
 
     @property
-    def ways(self) -> tuple[str, ...]:
+    def ways(self) -> tuple[By, ...]:
         """By which it can be shown: its interval and, for a gain, its certificate."""
         bounded = self.assumed.outcome_sd is None or self.assumed.outcome_range is not None
         certified = self.what == What.GAIN and bounded and not self.assumed.cross_fitted
@@ -445,7 +445,7 @@ def plan_trial(
     else:
         for name in ("base_rate", "effect"):
             if name not in known:
-                raise InputError(name, "given", "none", f"Pass {name}=..., or a model.")
+                raise InputError(name, "given", "none", "Give it, or a model.")
         if "gain" not in known:
             known["gain"] = _gain(gain, effect_sd, explained)
         share = 0.5 if treated_share is None else treated_share
@@ -537,7 +537,7 @@ def _of_model(
     if gain.value <= 0 and not gain_known:
         raise InputError(
             "model", f"one whose ranking gained over random targeting, for {own.arm!r}",
-            f"{gain.value:+.5f}", "Pass the gain that you hope for, gain=0.005 say.",
+            f"{gain.value:+.5f}", "Give the gain that you hope for, 0.005 say.",
         )  # fmt: skip
     n = np.array([arm.n_rows for arm in own.rows], dtype=np.float64)
     means = np.array([arm.mean for arm in own.rows])
@@ -574,7 +574,7 @@ def _gain(gain: float | None, effect_sd: float | None, explained: float | None) 
     if effect_sd is None or explained is None:
         raise InputError(
             "gain", "given, or effect_sd with explained: they say how good the ranking is",
-            "neither", "Pass gain=0.005, say, or effect_sd=0.03 and explained=0.3.",
+            "neither", "Give a gain of 0.005, say, or an effect_sd of 0.03 and explained 0.3.",
         )  # fmt: skip
     check_positive(effect_sd, "effect_sd", "It says how much effects differ between people.")
     if not 0 < explained <= 1:
@@ -609,7 +609,7 @@ def _checked(assumed: Assumed) -> Assumed:
         if not 0 < value < 1:
             raise InputError(
                 name, "such that means of 0/1 outcomes lie between 0 and 1", f"a mean of {value:g}",
-                "Pass outcome_sd as well if outcomes are not 0/1.",
+                "Outcomes that are not 0/1 also need their standard deviation.",
             )  # fmt: skip
     # The control may lose what the treated gain, but ranks end at 0 and 1.
     most = float(np.min(assumed.means * (1 - assumed.means)) / 2)

@@ -601,7 +601,7 @@ def _read(
         )  # fmt: skip
     for name in ("treatment", "outcome"):
         if named[name] is None:
-            raise InputError(name, "the name of a column", "none", f"Pass {name}=..., or a model.")
+            raise InputError(name, "the name of a column", "none", "Name it, or pass a model.")
     trial = read_trial(frame, **named, features=[_CHOSEN])
     arms, place = trial.roles.arms, trial.place
     codes = _chosen_codes(frame[_CHOSEN], arms)
@@ -668,7 +668,7 @@ def _with_list(
     """
     id, control = named["id"], named["control"]
     if id is None:
-        raise InputError("id", "given with people", "none", "Pass id=, the column of ids in both.")
+        raise InputError("id", "given with people", "none", "Name the column of ids in both.")
     check_names(frame, [id])
     check_names(people, [id])
     own, texts = (id_texts(t[id], f"the id {id!r}") for t in (frame, people))
@@ -800,7 +800,9 @@ def _check(campaign: _Campaign, model: UpliftModel | None) -> tuple[CellTest, ..
             p_values = [equal_shares(np.stack([table[0], own])) for own in table[1:]]
             p_value = float(holm(np.array(p_values)).min())
             found.append((CellCheck.MISSING_OUTCOMES, number, p_value))
-    for number in range(len(campaign.cells) if features is not None else 0):
+    for number in range(len(campaign.cells)):
+        if features is None:
+            break
         rows = campaign.cell == number
         own = features[rows]
         if own.isna().all(axis=1).any() or campaign.means.counts[number].min() < _FEWEST:
