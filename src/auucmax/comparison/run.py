@@ -134,7 +134,7 @@ def compare(
     if models is None:
         is_binary = trial.roles.outcome.kind == Kind.BINARY
         models = ["auucmax", "tm", "cvt"] if is_binary else ["auto", "tm", "response"]
-    named = name_models(models, trial, random_state if isinstance(random_state, int) else None)
+    named = name_models(models, trial, random_state if isinstance(random_state, int) else 0)
     n_jobs = -1 if n_jobs == -1 else check_whole(n_jobs, "n_jobs", 1)
     n_splits = check_whole(splits, "splits", 1)
     if random_state is None and resume is not None:
@@ -181,7 +181,7 @@ def compare(
     return Comparison(frame, test_size, seeds, trial.name, trial.n_rows)
 
 
-def name_models(models: Any, trial: Trial, seed: int | None = None) -> dict[str, Any]:
+def name_models(models: Any, trial: Trial, seed: int = 0) -> dict[str, Any]:
     """Name -> estimator, all names different.
 
     >>> from auucmax import AUUCMax, TwoModels, make_trial
@@ -209,7 +209,7 @@ def name_models(models: Any, trial: Trial, seed: int | None = None) -> dict[str,
     return {name: _estimator(own, trial, seed) for name, own in zip(names, listing, strict=True)}
 
 
-def _estimator(model: Any, trial: Trial, seed: int | None) -> Any:
+def _estimator(model: Any, trial: Trial, seed: int) -> Any:
     """An estimator, checked; for a name, an encoder of raw columns and the model."""
     if isinstance(model, str):
         roles = trial.roles

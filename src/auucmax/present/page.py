@@ -26,8 +26,6 @@ from auucmax._json import short
 from auucmax._messages import visible
 from auucmax._validation import check_whole
 from auucmax.data.binning import binned
-from auucmax.model.judge import number as known
-from auucmax.model.pipeline import arm_costs
 from auucmax.model.profiles import describe_arms
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import figures, randomisation, words
@@ -43,7 +41,7 @@ from auucmax.results import (
     Segment,
     Terms,
 )
-from auucmax.targeting.rule import at
+from auucmax.targeting.costs import arm_costs
 
 if TYPE_CHECKING:
     from auucmax.model.check import TrialCheck
@@ -59,18 +57,6 @@ LIMITS = (
     "single person cannot be checked.",
 )
 _LAST_DAY = 2_900_000  # some days before the year 10,000
-#: What words of the page mean.
-GLOSSARY = {
-    "Score": "The higher it is, the more the treatment is expected to help this person.",
-    "Gain": "How much more of the outcome there is than if nobody were treated.",
-    "Per 100 people": "Per 100 of all people, whether they are treated or not.",
-    "Random targeting": "Treating as many people, chosen at random.",
-    "Interval": "About 95 of 100 such intervals contain the true value. The band holds at all "
-    "points of the curve together, so also at one that was chosen by looking at it.",
-    "Significant": "The whole interval lies above zero. Intervals are approximations.",
-    "Guaranteed": "Proven for every number of people, with a small probability of error. A "
-    "guarantee holds for one share, while the band holds for all of them: either may be tighter.",
-}
 
 
 def write_report(
@@ -110,24 +96,14 @@ def write_report(
     Decision or None
         The decision that the page opens with; None if the trial failed its check.
     """
+    found = evidence or model.evidence
     n = check_whole(N_PEOPLE if n_people is None else n_people, "n_people", 1, MOST_PEOPLE)
-    page, decision = render_report(
-        model, evidence or model.evidence, _terms(model, share, budget, cost, value),
-        n, currency, campaign,
-    )  # fmt: skip
-    _write(path, page)
-    return decision
-
-
-def render_report(
-    model: UpliftModel, found: Evidence, terms: Terms, n: int, currency: str, campaign: Any = None
-) -> tuple[str, Decision | None]:
-    """The page as text, and its decision."""
+    terms = _terms(model, share, budget, cost, value)
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
     several = len(found.arms) > 1
     panels = () if several else [own for own in found.arms[0].people if own.columns]
     tall = moved.figure.range() if moved else (0.0, 1.0)
-    share = moved.first.treated if moved else SHARE
+    treated = moved.first.treated if moved else SHARE
     page = _page(
         "report.html.jinja",
         found.roles,
@@ -142,7 +118,7 @@ def render_report(
         checks=[check_tag(arm.check) for arm in found.arms],
         several=several,
         panels=panels,
-        panel=min(range(len(panels)), key=lambda k: abs(panels[k].share - share), default=0),
+        panel=min(range(len(panels)), key=lambda k: abs(panels[k].share - treated), default=0),
         limits=limits_of(found),
         rivals=found.policy.contrasts if several else found.arms[0].rivals,
         risk=None if several else found.arms[0].risk,
@@ -150,25 +126,15 @@ def render_report(
         rival_name=partial(rival_name, found),
         height=lambda y: words.number(y, words.digits((tall[1] - tall[0]) / 100)),
         interp=np.interp,
-        glossary=GLOSSARY,
         data=moved and embedded_json([own.json(*tall) for own in moved.points]),
     )
-    return page, moved and moved.first.decision
+    _write(path, page)
+    return moved.first.decision if moved else None
 
 
 def limits_of(found: Evidence) -> tuple[str, ...]:
     """What holds for every evidence of this kind."""
     return LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:]
-
-
-def tenths(found: Evidence) -> list[tuple[float, Estimate]]:
-    """The share treated and the gain at each tenth of the curve, with its band."""
-    curve = found.policy.curve
-    places = [at(curve, k / 10 * curve.spend[-1]) for k in range(1, 11)]
-    return [
-        (float(shares.sum()), Estimate(value=gain, lower=known(lower), upper=known(upper)))
-        for shares, gain, lower, upper in places
-    ]
 
 
 def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = "") -> None:
@@ -191,7 +157,6 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
         ],
         people=describe_arms(binned(trial.X), trial.arm, trial.roles.arms[1:], 1.0),
         slider=None,
-        glossary={},
     )
     _write(path, page)
 

@@ -428,7 +428,7 @@ def check_frame(
 
 
 def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
-    """Raise a TableError if Spark could not tell which columns are meant: after a join, say."""
+    """Raise a TableError if names are ambiguous for Spark, after a join for example."""
     as_spark = _spelling(frame)
     times = Counter(map(as_spark, frame.columns))
     if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
