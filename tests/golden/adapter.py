@@ -211,21 +211,32 @@ def budget_curve(y, uplift, treatment, control, cost, budget, **options):
         y, uplift, treatment=treatment, control=control, cost=cost, budget=budget,
         **_options(**options),
     )  # fmt: skip
-    return _read(
-        found, "budget", "gain", "standard_error", "lower", "upper", "simultaneous_lower",
-        "simultaneous_upper", "shares", "n_rows",
-    )  # fmt: skip
+    names = ("standard_error", "lower", "upper", "simultaneous_lower", "simultaneous_upper")
+    own = {"budget": plain(found.share), "gain": plain(found.uplift), "shares": plain(found.shares)}
+    return own | _read(found, *names)
 
 
-def policy_difference(y, uplift, other, treatment, control, cost, budget, **options):
-    found = metrics.policy_difference(
-        y, uplift, other, treatment=treatment, control=control, cost=cost, budget=budget,
-        **_options(**options),
-    )  # fmt: skip
-    return _read(
-        found, "difference", "standard_error", "lower", "upper", "area", "area_standard_error",
-        "area_interval", "p_value",
-    )  # fmt: skip
+def policy_difference(y, uplift, other, treatment, control, cost, budget):
+    from auucmax.metrics.allocation import Allocation
+    from auucmax.metrics.gains import ArmRows, Gains
+
+    labels = [control, *sorted(set(treatment) - {control})]
+    arm = pd.Index(labels).get_indexer(treatment)
+    costs = np.broadcast_to(np.asarray(cost, float), uplift.shape)
+    rows = ArmRows.of(np.asarray(y, float), arm, costs)
+    one, two = (
+        None if own is None else Gains(rows, Allocation.of(own, costs), np.asarray(budget))
+        for own in (uplift, other)
+    )
+    found = one.difference(two)
+    beyond = one.gain - (one.random_gain if two is None else two.gain)
+    return {
+        "difference": plain(beyond),
+        "area": found.estimate,
+        "area_standard_error": found.standard_error,
+        "area_interval": plain(found.interval),
+        "p_value": found.p_value,
+    }
 
 
 # --- certificates ---------------------------------------------------------------------------------
@@ -272,10 +283,10 @@ def paper_gap(counts, norm, radius):
 
 def progressive(chunks, **options):
     found = certificates.progressive_certificate(chunks, **options)
-    return _read(
-        found, "lower_bound", "gain_lower_bound", "delta", "n_rows", "n_models", "learnt",
-        "n_candidates",
-    )  # fmt: skip
+    numbers = _read(
+        found, "lower_bound", "gain_lower_bound", "delta", "n_rows", "n_models", "n_candidates"
+    )
+    return numbers | {"learnt": plain(found.trained_on)}
 
 
 def certify_policy(chunks, n_arms, **options):
@@ -728,22 +739,29 @@ def arms_list(model, table, *, share=None, budget=None, value=None, exclude=None
     }
 
 
-def selection(kind, score, amount, **options):
+def selection(kind, score, amount, cost):
     """Who is treated: by ``share``, within a ``budget``, or by what is ``worth`` it."""
-    functions = {"share": targeting.top_share, "budget": targeting.within_budget}
+    options = {"budget": amount, "cost": cost}
+    if kind == "share":
+        options = {"share": amount}
     if kind == "worth":
-        found = targeting.worth_treating(score, value=amount, **options)
-    else:
-        found = functions[kind](score, amount, **options)
-    numbers = _read(found, "n_treated", "threshold", "cost", "n_tied", "n_tied_treated")
-    return numbers | {"rows": np.flatnonzero(found.treat).tolist()}
+        options = {"value": amount, "cost": cost}
+    treat = targeting.choose(score, **options).arm >= 0
+    threshold = float(score[treat].min())
+    return {
+        "n_treated": int(treat.sum()),
+        "threshold": threshold,
+        "cost": float(np.broadcast_to(cost, score.shape)[treat].sum()),
+        "n_tied": int((score == threshold).sum()),
+        "n_tied_treated": int((treat & (score == threshold)).sum()),
+        "rows": np.flatnonzero(treat).tolist(),
+    }
 
 
 def choose_arms(uplift, **options):
-    found = targeting.choose_arms(uplift, **options)
-    return {"arm": plain(found.arm)} | _read(
-        found, "counts", "cost", "uplift", "rate", "n_tied", "n_tied_taken"
-    )
+    found = targeting.choose(uplift, **options)
+    own = {"arm": plain(found.arm)} | _read(found, "counts", "cost", "uplift")
+    return own | {"rate": found.threshold} | _read(found, "n_tied", "n_tied_taken")
 
 
 def calibrate(y, score, treatment, new_y, new_score, new_treatment, **options):

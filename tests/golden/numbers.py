@@ -697,23 +697,12 @@ def calibration():
 
 @section("target plans", SCORES)
 def target_plans():
-    found = {}
-    for name in BOTH:
-        own, options = of_metrics(name, ("weights", "propensity", "groups"))
-        more = {"value": 1.5, "cost": 0.05, "n_people": 5_000, "at": (0.125, 0.5)}
-        found[name] = adapter.plan(own.y, own.score, own.treatment, budget=60.0, **more, **options)
-    own = rows("visit")
-    found["visit"]["cohort"] = adapter.plan(
-        own.y, own.score, own.treatment, new_score=own.score[::3] + 0.4, value=2.0, cost=0.04,
-        certify=True,
-    )  # fmt: skip
+    own, found = rows("visit"), {}
     score = own.tied[:400]
     cost = 0.5 + (np.arange(400) % 5) / 4
     found["selections"] = {
         "share": adapter.selection("share", score, 0.3, cost=2.0),
-        "share random": adapter.selection("share", score, 0.3, ties="random", random_state=3),
         "budget": adapter.selection("budget", own.score[:400], 100.0, cost=cost),
-        "budget minimum": adapter.selection("budget", score, 300.0, cost=1.0, minimum=0.5),
         "worth": adapter.selection("worth", score / 10, 20.0, cost=cost),
     }
     _, _, uplift = three_arms()

@@ -301,7 +301,7 @@ class Gains:
         )
 
     def counted(self, error: Floats, average: Floats | None = None) -> Floats:
-        """(J,) how many rows the limits rest on, those of the arm with the fewest.
+        """(J,) how many rows the limits rest on: a mean over the arms that are given there.
 
         ``average`` (J,): weights of a mean over the budgets, which rests on the rows of each arm
         where these are most.
@@ -322,8 +322,11 @@ class Gains:
         squares = np.bincount(rows.arm, rows.weight**2)
         residual = np.divide(rows.own, rows.weight, where=rows.weight > 0, out=0 * rows.own)
         largest = shares.T * (squares[1:, None] + squares[0]) * np.abs(residual).max() ** 2
-        is_small = rows.n_arms * largest <= (SMALL_PART * error) ** 2
-        return np.asarray(np.where(is_small, np.inf, found).min(axis=0))
+        part = np.where(rows.n_arms * largest <= (SMALL_PART * error) ** 2, 0.0, largest)
+        # Arms count by their parts in the variance, as in Welch's degrees of freedom.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = np.where(part > 0, part / np.maximum(found, 0.0), 0.0).sum(axis=0)
+            return np.asarray(np.where(lost > 0, part.sum(axis=0) / lost, np.inf))
 
 
 def _moments(
