@@ -161,8 +161,8 @@ def _arms(
 def _spelt(given: Any, labels: Sequence[str]) -> str:
     """A label as the table spells it: blanks around it are hard to see."""
     text = arm_text(given)
-    alike = [label for label in labels if label.strip() == text.strip()]
-    return alike[0] if text not in labels and len(alike) == 1 else text
+    same = [label for label in labels if label.strip() == text.strip()]
+    return same[0] if text not in labels and len(same) == 1 else text
 
 
 def _kind(column: pd.Series) -> Kind:

@@ -107,7 +107,7 @@ def _mean_and_error(
     n = len(parts)
     if n == 1:
         return mean, float("nan"), n
-    if y.min() == y.max():  # or rounding would be taken for a spread
+    if y.min() == y.max():  # rounding must not look like a spread
         return float(y[0]), 0.0, n
     return mean, float(np.sqrt(n / (n - 1) * np.sum(parts**2))), n
 
@@ -226,9 +226,9 @@ class Trial(Shown):
     array([0, 0, 0, 1, 1, 1], dtype=int8)
     >>> print(trial)
     trial: 6 rows, 1 feature; outcome y.
-      none            3 rows (50.0%), mean 0.3333
-      mail            3 rows (50.0%), mean 0.6667
-      Effect of mail  0.3333 (-0.9755 to 1.642; p 0.52)
+      none            3 rows (50.0%), mean 33.33 per 100 people
+      mail            3 rows (50.0%), mean 66.67 per 100 people
+      Effect of mail  +33 y per 100 people (-98 to 164), p 0.52
     """
 
     X: pd.DataFrame
@@ -392,7 +392,7 @@ class Trial(Shown):
             Both keep the order of the rows.
         """
         check_level(test_size, "test_size")
-        # A group is dealt by its first row; without groups every row is its own.
+        # A group goes by its first row; without groups every row is its own.
         group, first = np.arange(self.n_rows), np.arange(self.n_rows)
         if self.groups is not None:
             group = pd.factorize(self.groups)[0]
