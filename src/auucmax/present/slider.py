@@ -129,11 +129,11 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         if in_money:
             label = f"{words.money(money * plan.share)} {currency}".rstrip()
         y = None
-        if plan.gain is not None:
-            y = Estimate(**{
-                end: None if (gain := getattr(plan.gain, end)) is None else _y(outcome, plan, gain)
-                for end in ("value", "lower", "upper")
-            })  # fmt: skip
+        if (gain := plan.gain) is not None:
+            lower, upper = (
+                None if end is None else _y(outcome, plan, end) for end in (gain.lower, gain.upper)
+            )
+            y = Estimate(value=_y(outcome, plan, gain.value), lower=lower, upper=upper)
         points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y))
     start = int(np.searchsorted(spends, own))
     named = _named(evidence, terms.has_profit)
@@ -190,7 +190,8 @@ def _named(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequenc
     """
     several = len(evidence.arms) > 1
     others = evidence.policy.contrasts[1:] if several else evidence.arms[0].rivals
-    found = [("random", "random targeting", evidence.policy.curve.random)]
+    random: Sequence[float] = evidence.policy.curve.random
+    found = [("random", "random targeting", random)]
     for number, own in enumerate(() if several and has_profit else others):
         found.append((f"rival c{number % 5}", rival_name(evidence, own.against), own.curve))
     return found
@@ -210,18 +211,16 @@ def _places(points: Sequence[Point]) -> tuple[Any, Any]:
     """Marks of the figure, and buttons, where a profit is known."""
     marks: list[tuple[str, float]] = []
     buttons: list[tuple[str, int]] = []
-    known = [k for k, own in enumerate(points) if own.plan.profit is not None]
-    gains = [k for k in known if (points[k].y or Estimate(value=0.0)).value > 0]
+    known = {k: own.plan.profit for k, own in enumerate(points) if own.plan.profit is not None}
+    gains = [k for k, profit in known.items() if profit.value > 0]
     if not gains or len(points) == 1:
         return (), ()
-
-    def by(end: str) -> int:
-        return max(known, key=lambda k: -np.inf if (y := getattr(points[k].y, end)) is None else y)
-
-    best, safest = by("value"), by("lower")
+    lower = {k: profit.lower for k, profit in known.items() if profit.lower is not None}
+    best = max(known, key=lambda k: known[k].value)
+    safest = max(lower, key=lower.__getitem__, default=best)
     marks.append((f"best {points[best].label}", points[best].at))
     buttons.append(("Highest expected profit", best))
-    if gains[-1] != known[-1]:
+    if gains[-1] != max(known):
         marks.append((f"break-even {points[gains[-1]].label}", points[gains[-1]].at))
     if safest != best and (points[safest].y.lower or 0.0) > 0:
         buttons.append(("Highest lower end of the interval", safest))
