@@ -5,7 +5,9 @@ The numbers of a check come from its report or, as in a model file, from a dicti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from auucmax._json import short
@@ -14,7 +16,7 @@ from auucmax.data.randomisation_report import REMARK, RandomisationReport
 from auucmax.data.trial import Trial, TrialSummary
 from auucmax.present import words
 from auucmax.present.brief import brief
-from auucmax.results import Brief
+from auucmax.results import Brief, Estimate, Kind, Outcome
 
 Check = Mapping[str, Any]
 _FAILURES = {
@@ -191,28 +193,39 @@ def _label(test: Check) -> str:
 
 @brief.register
 def _(trial: Trial) -> Brief:
-    return brief(trial.summary())
+    return _summary(trial.summary(), replace(trial.roles.outcome, lower_is_better=False))
 
 
 @brief.register
 def _(found: TrialSummary) -> Brief:
+    return _summary(found, Outcome(name=found.outcome_name, kind=Kind.NUMBER))
+
+
+def _summary(found: TrialSummary, outcome: Outcome) -> Brief:
+    scale, per = words.unit(outcome)
     facts = []
     if found.n_randomised is not None:
         facts.append(("Randomised", f"{found.n_randomised:,} rows"))
     mean = f"{'weighted ' if found.weighted else ''}mean"
     for arm in found.arms:
-        value = f"{arm.n_rows:,} rows ({arm.share:.1%}), {mean} {arm.mean:.4g}"
+        value = f"{arm.n_rows:,} rows ({arm.share:.1%}), {mean} {scale * arm.mean:.4g} {per}"
         facts.append((words.labelled(found.treatment_name, arm.name), value))
     for own in found.effects:
+        missing = own.declined
+        if missing is None and not math.isfinite(own.standard_error):
+            missing = "an arm has one row only"
+        known = missing is None
+        effect = Estimate(
+            value=own.effect,
+            lower=own.low if known else None,
+            upper=own.high if known else None,
+            missing=missing,
+        )
+        p_value = f", p {words.p_value(own.p_value)}" if known else ""
         name = f"Effect of {words.labelled(found.treatment_name, own.name)}"
-        if own.declined is not None or not own.standard_error < float("inf"):
-            reason = own.declined or "an arm has one row only"
-            facts.append((name, f"{own.effect:.4g} (no interval: {reason})"))
-        else:
-            ends = f"{own.low:.4g} to {own.high:.4g}"
-            facts.append((name, f"{own.effect:.4g} ({ends}; p {words.p_value(own.p_value)})"))
+        facts.append((name, words.effect(effect, outcome) + p_value))
     if found.true_effect is not None:
-        facts.append(("True effect", f"{found.true_effect:.4g}"))
+        facts.append(("True effect", words.rate(found.true_effect, outcome)))
     features = f"{found.n_features:,} feature{'s' * (found.n_features != 1)}"
     treatment = "" if found.treatment_name == "treatment" else f" by {short(found.treatment_name)}"
     return Brief(

@@ -270,8 +270,8 @@ def arm_name(roles: Roles, label: str) -> str:
 
 
 def labelled(column: str, label: str) -> str:
-    """A label, with its column if it is a code."""
-    if is_code(label) and label != "none":
+    """A label, with its column if it is a code and the column has a name of its own."""
+    if is_code(label) and label != "none" and (column != "treatment" or label.isdigit()):
         return f"{short(column)} = {short(label)}"
     return short(label)
 
