@@ -56,7 +56,7 @@ def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
 def check_target(
     path: str | os.PathLike[str], *inputs: str | os.PathLike[str], is_own: bool = False
 ) -> Path:
-    """``path`` as a place where a file can be put; told before the work is done.
+    """``path`` as a place for a file, checked before the work begins.
 
     It must not be one of ``inputs``, the files that the work reads; nor the state of a monitor,
     which cannot be made again, unless it ``is_own``: what replaces such a file.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.campaign.people import ARMS, make_trial
 from tests.campaign.trial_days import NAMED, running
 
+from auucmax._files import check_target
 from auucmax.campaign import Monitor, monitor_trial
 from auucmax.campaign.monitor import Verdict, ratio_path, tilt_path
 from auucmax.certificates.anytime import AnytimeBets
@@ -94,6 +95,12 @@ def test_a_state_that_is_kept_in_a_file(tmp_path, rows):
     assert [file.name for file in tmp_path.iterdir()] == ["trial.state"]
     assert monitor_trial(rows, path, as_of=day(60)).n_new == 0  # options may be left out
     assert type(found).from_json(found.to_json()) == found
+
+
+def test_no_other_output_replaces_a_state(tmp_path, rows):
+    monitor_trial(rows, tmp_path / "s", as_of="2026-01-16", **NAMED)
+    with pytest.raises(ValueError, match="state of a monitor"):
+        check_target(tmp_path / "s")
 
 
 def test_rows_of_yesterday_are_not_needed(rows, looked):
