@@ -222,6 +222,6 @@ def _places(points: Sequence[Point]) -> tuple[Any, Any]:
     buttons.append(("Highest expected profit", best))
     if gains[-1] != max(known):
         marks.append((f"break-even {points[gains[-1]].label}", points[gains[-1]].at))
-    if safest != best and (points[safest].y.lower or 0.0) > 0:
+    if safest != best and lower[safest] > 0:
         buttons.append(("Highest lower end of the interval", safest))
     return tuple(marks), tuple(buttons)
