@@ -27,7 +27,7 @@ from experiments.odd_tables import (
     write_table,
 )
 
-LINES = 2  #: raised when a seed makes other commands than before
+LINES = 3  #: raised when a seed makes other commands than before
 PRINTED = "printed.json"  #: file of the folder with what the last command printed
 
 
@@ -216,10 +216,9 @@ def of_several_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str
     for more in ([], ["--cost", _by_arm(rng, labels), "--value", "10", "--share", _amount(rng)]):
         yield ["report", str(model), "-o", str(folder / "page.html"), *more, *_json(rng)]
     yield ["export", str(model), "--to", str(rng.choice(["sql", "json", "onnx"])), *_json(rng)]
-    # What is for two arms only is refused in a line.
-    refused = (["plan", "--model", str(model)], ["verify", data, "--model", str(model)],
-               ["monitor", str(model), data, "--state", str(folder / "s")])  # fmt: skip
-    yield refused[rng.integers(3)]
+    more = (["plan", "--model", str(model)], ["verify", data, "--model", str(model)],
+            ["monitor", str(model), data, "--state", str(folder / "s")])  # fmt: skip
+    yield more[rng.integers(3)]
 
 
 def _arms_line(
@@ -317,8 +316,7 @@ def plan_options(rng: np.random.Generator, *, base: bool = True, needs: bool = T
     for line, chance in (
         (["--rows", str(rng.choice([1000, 100_000, 1, 0, -5, 10**12]))], 0.4),
         (["--power", number(0.8, 0.9)], 0.2), (["--treated-share", number(0.3, 0.5, 0.85)], 0.3),
-        (["--other-gain", number(0.001, 0.005), "--agreement", number(0, 0.5, 0.9)], 0.2),
-        (["--share", number(0.1, 0.3)], 0.3), (["--outcome-sd", number(1, 20)], 0.1),
+        (["--arms", str(rng.choice([2, 3, 0]))], 0.2), (["--outcome-sd", number(1, 20)], 0.1),
         (["--outcome-range", number(0), number(1, 500)], 0.1), (["--cross-fitted"], 0.2),
         (["--effect", number(0.02)], 0.1),
     ):  # fmt: skip
@@ -349,8 +347,6 @@ def _assign_lines(
     wave = str(write_table(more, folder, "wave", rng))
     other = how if rng.random() < 0.8 else [*how[:-1], "other"]
     yield ["assign", wave, *other, "-o", str(listed), "--add", *_json(rng)]
-    if rng.random() < 0.3:
-        yield ["assign", data, *how, "--sql", str(rng.choice(["duckdb", "postgres", "mysql"]))]
 
 
 def _monitor_lines(
@@ -366,7 +362,6 @@ def _monitor_lines(
     first += ["--date", str(rng.choice(["day", "signal", "no such"], p=[0.94, 0.03, 0.03]))]
     for line, chance in (
         (["--window", str(rng.choice(windows, p=[0.2, 0.4, 0.2, 0.1, 0.03, 0.04, 0.03]))], 0.6),
-        (["--rival-column", str(rng.choice(list(table.columns)))], 0.2),
         (["--treated-share", str(rng.choice([0.5, 0.4, 0, 1, 2, -1]))], 0.3),
         (["--delta", str(rng.choice(["0.1", "0.01", "0", "nan"], p=[0.5, 0.4, 0.05, 0.05]))], 0.2),
         (["--outcome-range", "0", str(rng.choice([1, 500, 0, "inf"]))], 0.15),

@@ -17,39 +17,40 @@ SCRIPT = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 
-from auucmax import make_trial
-from auucmax.cli.output import write_frame
-from auucmax.present import summarise_model, write_report
+from auucmax import fit, load, make_trial, read_trial
 from auucmax.campaign import Monitor
-from auucmax.campaign.monitor_state import state_digest, write_states
-from auucmax.model import fit_trial_model, load_model, save_model, target
+from auucmax.campaign.monitor import _digest
+from auucmax.cli.output import write_table
+from auucmax.present.page import write_report
 
 folder = Path(sys.argv[1])
 trial = make_trial(4_000, random_state=0)
 table = trial.X.assign(visit=trial.y, mail=trial.treatment)
+read = read_trial(table, treatment="mail", outcome="visit")
 writers = {"m.state": [], "m.model": [], "list.csv": [], "r.html": []}
-running = trial.X.assign(visit=trial.y, mail=trial.treatment, sent="2026-01-01", score=0.5)
+running = table.assign(sent="2026-01-01", score=0.5)
 for seed in (0, 1):
-    model = fit_trial_model(
-        table, treatment="mail", outcome="visit", model="tm", random_state=seed
-    )
-    people, summary = target(model, trial.X, share=0.5).people, summarise_model(model)
-    writers["m.model"].append(lambda path, model=model: save_model(model, path))
-    writers["list.csv"].append(lambda path, people=people: write_frame(people, path))
-    writers["r.html"].append(lambda path, summary=summary: write_report(summary, path))
-    monitor = Monitor.of(
-        running, treatment="mail", outcome="visit", date="sent", score_column="score"
-    )
+    model = fit(read, "tm", random_state=seed)
+    people = model.target(trial.X, share=0.5).people
+    writers["m.model"].append(lambda path, model=model: model.save(path))
+    writers["list.csv"].append(lambda path, people=people: write_table(people, path))
+    writers["r.html"].append(lambda path, model=model: write_report(model, path))
+
+    monitor = Monitor(treatment="mail", outcome="visit", date="sent", score="score")
     monitor.look(running[: 2_000 * (seed + 1)], as_of="2026-02-01")
-    writers["m.state"].append(lambda path, monitor=monitor: write_states(
-        path, [monitor], before=state_digest(path) if path.exists() else None
-    ))
+
+    def save(path, monitor=monitor):
+        monitor._written = _digest(path) if path.exists() else None
+        monitor.save(path)
+
+    writers["m.state"].append(save)
+
 
 def content(path):
     # Two files of one model differ in some bytes; its key tells whose it is.
     if path.suffix == ".state":
-        return Monitor.load(path).n_rows
-    return load_model(path).recipe.key if path.suffix == ".model" else path.read_bytes()
+        return list(Monitor.load(path).n_rows)
+    return load(path).recipe.key if path.suffix == ".model" else path.read_bytes()
 
 
 whole, takes = {}, {}

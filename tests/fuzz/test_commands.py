@@ -18,7 +18,7 @@ def test_that_a_wrong_run_is_seen(tmp_path, monkeypatch):
 
     line = ["evaluate", str(tmp_path / "m.model")]
     assert command_fuzz.run_line(line, tmp_path)[0] == 2
-    monkeypatch.setattr("auucmax.cli.trials.read_model", raises)
+    monkeypatch.setattr("auucmax.cli.evaluate.read_model", raises)
     assert "ZeroDivisionError" in command_fuzz.run_line(line, tmp_path)[2]
 
 
