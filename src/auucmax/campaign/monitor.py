@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -178,8 +178,6 @@ class _State(Result):
     order-independent checksum of their ids, arms and outcomes.
     """
 
-    format: Literal["auucmax monitor"] = "auucmax monitor"
-    version: Literal[1] = 1
     options: dict[str, Any]
     arms: tuple[str, ...]
     model: str | None
@@ -712,7 +710,7 @@ class Monitor:
 
         A file that another run wrote since this one read it is not replaced.
         """
-        if Path(path).exists() and _digest(path) != self._written:
+        if Path(path).exists() and _digest(_state_in(path)) != self._written:
             raise InputError(
                 "state", "the file that this look began with", "one that another run has written",
                 "Look again, one run at a time.",
@@ -734,62 +732,37 @@ class Monitor:
             days=tuple((day, *own) for day, own in self.days.items()),
             stops=tuple(self.stops),
         )
+        plain = state.to_json()
+        file = {"format": "auucmax monitor", "version": 1, "sha256": _digest(plain), "state": plain}
         with whole_file(path, private=True) as beside:
-            beside.write_text(json.dumps(state.to_json(), separators=(",", ":")), encoding="utf-8")
-        self._written = _digest(path)
+            beside.write_text(json.dumps(file, separators=(",", ":")), encoding="utf-8")
+        self._written = _digest(plain)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: UpliftModel | None = None) -> Self:
         """The monitor whose state is in a file, with the model of its first look, if any."""
-        try:
-            state = _State.from_json(json.loads(Path(path).read_bytes()))
-            key = None if model is None else _model_key(model)
-            if key != state.model:
-                raise InputError(
-                    "model", "the model of the first look" if state.model else "left out: the "
-                    "state has scores of another kind, or none", "another one" if key else "none",
-                    "Pass the same model at every look, or begin another state file.",
-                )  # fmt: skip
-            monitor = cls(**state.options, model=model)
-            monitor._begin(state.arms)
-            monitor._restore(state)
-        except InputError:
-            raise
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        plain = _state_in(path)
+        state = _State.from_json(plain)
+        key = None if model is None else _model_key(model)
+        if key != state.model:
             raise InputError(
-                "state", "a state file of this version of auucmax", f"{Path(path).name}: {error}",
-                "Put back a copy of it, or begin another state file.",
-            ) from error  # fmt: skip
-        monitor._written = _digest(path)
+                "model", "the model of the first look" if state.model else "left out: the "
+                "state has scores of another kind, or none", "another one" if key else "none",
+                "Pass the same model at every look, or begin another state file.",
+            )  # fmt: skip
+        monitor = cls(**state.options, model=model)
+        monitor._begin(state.arms)
+        monitor.bets = [
+            _restored_bets(own, fresh) for own, fresh in zip(state.bets, monitor.bets, strict=True)
+        ]
+        for name in ("n_rows", "counts", "tilts"):
+            setattr(monitor, name, np.array(getattr(state, name)))
+        for name in ("n_clipped", "log_ratio", "last_day"):
+            setattr(monitor, name, getattr(state, name))
+        monitor.days = {day: (n, total) for day, n, total in state.days}
+        monitor.stops = list(state.stops)
+        monitor._written = _digest(plain)
         return monitor
-
-    def _restore(self, state: _State) -> None:
-        """Take over a state; a ValueError for numbers that do not belong together."""
-        self.n_rows, self.counts = np.array(state.n_rows), np.array(state.counts)
-        self.days = {day: (n, total) for day, n, total in state.days}
-        pairs = zip(state.bets, self.bets, strict=True)
-        restored = [_restored_bets(own, fresh) for own, fresh in pairs]
-        n_arms = len(state.arms)
-        fits = (
-            len({*state.arms}) == n_arms == len(self.n_rows) == len(self.counts) >= 2
-            and len(state.bets) == n_arms - 1
-            and len(state.tilts) == len(self.tilts)
-            and bool((self.counts >= 0).all() and (self.n_rows >= self.counts).all())
-            and len(self.days) == len(state.days)
-            and sum(n for n, _ in self.days.values()) == self.n_rows.sum()
-            and all(
-                own.n_rows + len(own.waiting[0]) <= self.n_rows[0] + n
-                for own, n in zip(state.bets, self.n_rows[1:], strict=False)
-            )
-            and max([*map(abs, self.days), abs(state.last_day or 0)]) < 2**31
-            and max(self.days, default=_NEVER) <= (state.last_day or 0)
-            and min(state.n_clipped, state.log_ratio) >= 0
-        )
-        if not fits:
-            raise ValueError("its numbers do not belong together")
-        self.bets, self.tilts = restored, np.array(state.tilts)
-        self.n_clipped, self.log_ratio = state.n_clipped, state.log_ratio
-        self.last_day, self.stops = state.last_day, list(state.stops)
 
 
 def monitor_trial(
@@ -922,24 +895,12 @@ def date_of(day: int) -> str:
 
 
 def _restored_bets(own: _Bets, fresh: AnytimeBets) -> AnytimeBets:
-    """The bets, to go on; a ValueError for numbers that do not belong together."""
+    """The bets, to go on."""
     y, score, treated, first, chance = (np.array(part) for part in own.waiting)
     rows = WaitingRows(y, score, treated.astype(bool), first.astype(bool), chance)
-    wealth, sums = Wealth(*map(np.array, own.wealth)), np.array(own.sums)
-    found = replace(fresh, **vars(own) | {"wealth": wealth, "sums": sums, "waiting": rows})
-    fits = (
-        wealth.credit.shape == wealth.staked.shape == fresh.wealth.credit.shape
-        and sums.shape == fresh.sums.shape
-        and len({part.shape[-1] for part in rows}) == 1
-        and bool((wealth.staked >= 0).all() and ((y >= 0) & (y <= 1)).all() and first[:1].all())
-        and bool(((chance > 0) & (chance < 1)).all())
-        and 0 <= own.n_superblocks <= own.n_blocks <= own.n_rows
-        and (own.known is not None or own.n_rows == 0)
-        and found.is_open
-    )
-    if not fits:
-        raise ValueError("its numbers do not belong together")
-    return found
+    wealth = Wealth(*map(np.array, own.wealth))
+    more = {"wealth": wealth, "sums": np.array(own.sums), "waiting": rows}
+    return replace(fresh, **vars(own) | more)
 
 
 def _plain(own: Any) -> Any:
@@ -957,8 +918,25 @@ def _tuples(own: Any) -> Any:
     return tuple(map(_tuples, own)) if isinstance(own, list | tuple) else own
 
 
-def _digest(path: str | os.PathLike[str]) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def _state_in(path: str | os.PathLike[str]) -> Any:
+    """The state in a file, as it was written; an InputError for any other file."""
+    try:
+        file = json.loads(Path(path).read_bytes())
+        if (file["format"], file["version"]) != ("auucmax monitor", 1):
+            raise ValueError("it is of another version")
+        if file["sha256"] != _digest(file["state"]):
+            raise ValueError("its contents have changed")
+        _State.from_json(file["state"])
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise InputError(
+            "state", "a state file of this version of auucmax", f"{Path(path).name}: {error}",
+            "Put back a copy of it, or begin another state file.",
+        ) from error  # fmt: skip
+    return file["state"]
+
+
+def _digest(plain: Any) -> str:
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def _model_key(model: UpliftModel) -> str:
