@@ -43,14 +43,6 @@ _PART = 16  # one in so many of more people gives the prices to start with
 _MOST_PLANES = 2_000  # far more than are ever needed
 
 
-class PartStep(NamedTuple):
-    """The first step that is not taken because the money pays only the part ``paid`` of it."""
-
-    person: int
-    arm: int
-    paid: float
-
-
 @dataclass(frozen=True, eq=False)
 class Choice:
     """Who gets which arm.
@@ -63,7 +55,7 @@ class Choice:
     threshold : the lowest score, or uplift per unit of money, of the steps taken; infinite if there
         are none.
     n_tied, n_tied_taken : steps at the threshold, and how many of them were taken, in row order.
-    part : the step that the money pays for in part only, or None.
+    part : how much of the next step the money that is left pays for; None if no step is left.
     """
 
     arm: Indices
@@ -73,7 +65,7 @@ class Choice:
     threshold: float = np.inf
     n_tied: int = 0
     n_tied_taken: int = 0
-    part: PartStep | None = None
+    part: float | None = None
 
 
 def choose(
@@ -232,10 +224,8 @@ class _People(NamedTuple):
             return None
         part = None
         if n_taken < len(order):
-            following = int(order[n_taken])
             left = max(money - (float(total[n_taken - 1]) if n_taken else spent), 0.0)
-            paid = min(left / float(steps.cost[following]), 1.0)
-            part = PartStep(int(steps.person[following]), int(steps.arm[following]), paid)
+            part = min(left / float(steps.cost[order[n_taken]]), 1.0)
         taken = steps.take(order[:n_taken])
         arm[taken.person] = taken.arm
         threshold = float(taken.rate[-1]) if n_taken else np.inf
