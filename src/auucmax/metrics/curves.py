@@ -538,12 +538,12 @@ def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floa
 def allowing_for_folds(share: Floats, covariance: Floats) -> Floats:
     """The covariance (J, J) of a curve of rows that models of several folds have ranked.
 
-    The model of a fold learnt from the rows of the others, and their models from its rows, so what
-    two folds show of a ranking is correlated. Write the curve as V(q) = q V(1) + g(q): the average
-    effect, and the gain g over a random order. For a linear score that can tell nothing, whose
-    direction is the mean of the other folds' own, the correlation of g between two of K folds is
-    1 / (K - 1), which doubles its variance, whatever K is; where there is much to tell, models
-    hardly differ and it tends to 0. So the variance of g is taken twice: never too small.
+    The model of a fold was trained on the rows of the others, and theirs on its rows, so the
+    estimates of two folds are correlated. Write the curve as V(q) = q V(1) + g(q): the average
+    effect, and the gain g over a random order. For a linear score without any signal, whose
+    direction is the mean of those of the other folds, the correlation of g between two of K folds
+    is 1 / (K - 1), which doubles its variance, whatever K is; with a strong signal models hardly
+    differ and it tends to 0. So the variance of g is taken twice: never too small.
     """
     if share[-1] != 1:
         raise ValueError(

@@ -135,7 +135,7 @@ class PolicyRiskDisplay(Display):
     """Policy risk against the share of people treated; the lowest point is marked.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
-    It has gaps where no interval can be said (``inference.declined``).
+    It has gaps where there is no interval (``inference.declined`` says why).
 
     Examples
     --------
@@ -242,7 +242,7 @@ class DecileDisplay(Display):
         ax = self._axes(ax)
         table = self.table.dropna(subset=["uplift"])
         ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
-        # An interval that cannot be said has no bar.
+        # Without an interval there is no bar.
         half = [end.fillna(0) for end in ends]
         label = _named(self.name) or "effect"
         ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=label)

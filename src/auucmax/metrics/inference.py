@@ -204,7 +204,7 @@ class Support:
         if count >= least:
             return None
         return (
-            f"a few rows have most of the weight: about {count:.1f} {unit} of an arm that tell of "
+            f"a few rows have most of the weight: about {count:.1f} {unit} of an arm that decide "
             f"its mean carry the variance, where at least {least} are needed"
         )
 
@@ -262,8 +262,8 @@ def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float
 
     Few rows of a small arm, or of a large weight, seldom hold one of the large outcomes that make
     the mean of money. Without one their mean and their variance are too low together, and no
-    effect looks like harm, or a gain. All other rows know how outcomes vary. 0 where rows count
-    alike: their own variance then is as good.
+    effect looks like harm, or a gain. All other rows show how outcomes vary. 0 where rows count
+    equally: their own variance then is as good.
     """
     if deviation == 0:
         return 0.0

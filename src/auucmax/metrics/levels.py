@@ -201,8 +201,8 @@ class Levels:
     ) -> AUUCInference:
         """:func:`auuc_inference` of the rows; intervals are widened by what bins can change.
 
-        ``cross_fitted``: models of several folds ranked the rows, each of which learnt from the
-        rows of the others, so the variance of the gain counts twice.
+        ``cross_fitted``: models of several folds ranked the rows, each trained on the rows of
+        the others, so the variance of the gain counts twice.
         """
         return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
 

@@ -174,7 +174,7 @@ class RiskSums:
             clustered=self.support.clustered,
         )
         if self.means is None:  # score limits do without an error
-            still = "the outcomes that the rule counts do not vary, which tells nothing of an error"
+            still = "the outcomes that the rule counts do not vary, so the error is unknown"
             reasons = [
                 still if why is None and flat else why
                 # Rounding leaves something of no error.
@@ -253,7 +253,7 @@ def _fewest(
     """Rows, or clusters, and responders at each share, (2, J): the fewer of the cells it asks."""
     part, found = segments.part, []
     if responds is None:
-        # Of bins only 0/1 outcomes tell who responded, and there nobody asks.
+        # With bins only 0/1 outcomes show who responded, and there it is not needed.
         responds = part.y != 0
     for cell in cells:
         own = [
