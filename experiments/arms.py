@@ -211,15 +211,16 @@ def summary(lines: list[Line]) -> str:
 
 
 _ABOUT = (
-    "Each arm costs 1, so a budget is a share of people. Every row is given its arm by models that "
-    "have not learnt from it (`auucmax.fit`); gains are per person of all people, over treating "
-    "nobody, with intervals of 95% that hold at one budget. Areas are means over all budgets. Of "
-    "the mailings every fifth voter, since the file does not tell who shares a household.\n"
+    "Each arm costs 1, so a budget is a share of people. Every row is assigned its arm by models "
+    "that were not trained on it (`auucmax.fit`); gains are per person of all people, over "
+    "treating nobody, with intervals of 95% that hold at one budget. Areas are means over all "
+    "budgets. Of the mailings every fifth voter, since the file does not say who shares a "
+    "household.\n"
 )
 _WHAT_IS_TRUE = (
     f"{ROWS:,} rows in three groups; arms help people of x0 below or above 0 by .15, or nobody. "
-    f"The truth is what the policy of the model that is kept gains on {NEW_PEOPLE:,} new people; "
-    f"what is told is of models that learnt from 80% of the rows.\n"
+    f"The truth is the gain on {NEW_PEOPLE:,} new people by the policy of the model that is kept; "
+    f"estimates are of models that were trained on 80% of the rows.\n"
 )
 
 
@@ -294,5 +295,5 @@ def _truths(lines: Sequence[Line]) -> str:
                     _number(np.mean(alone).item() if alone else None),
                 ]
             )
-    header = ["population", "gain told", "true gain", "truth inside", "best single arm, told"]
+    header = ["population", "estimate", "true gain", "truth inside", "best single arm"]
     return page.table(header, rows)
