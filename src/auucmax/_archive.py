@@ -28,7 +28,7 @@ from auucmax._messages import visible
 LARGEST_FILE = 2**31  #: bytes
 DEEPEST = 50  #: entries in entries of a JSON member
 HEADER = "header.json"
-_FIRST_HEADER = "model.json"  # where trial models of version 1 had it: they are told to be old
+_FIRST_HEADER = "model.json"  # the header of version 1, to recognise old files
 _LARGEST_COMPRESSED = 2**20  # bytes of a header that are read, if another version compressed it
 _EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the file: the same model, the same bytes
 T = TypeVar("T")

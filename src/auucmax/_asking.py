@@ -33,7 +33,7 @@ def drive(asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Repl
 def relay(
     asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Generator[Any, Any, Reply]]
 ) -> Generator[Any, Any, Result]:
-    """Run a generator to its end where each answer takes questions of its own.
+    """Run a generator to its end where each answer takes further questions.
 
     ``reply`` is a generator, too: what it yields is passed on to whoever drives this one.
     """

@@ -13,7 +13,7 @@ _SECRET = r"\w*(?:password|passwd|pwd|token|secret|api_?key|access_?key)"
 def visible(text: str) -> str:
     r"""A line without the control characters by which a text could steer a terminal.
 
-    A name from a file must not begin a line of its own either, which might be taken for ours.
+    A name from a file must not begin a new line either, which might look like ours.
 
     >>> visible("fine\x1b[2J"), visible("age\nThe check passes.")
     ('fine�[2J', 'age�The check passes.')

@@ -15,7 +15,7 @@ from auucmax._messages import visible
 Item = TypeVar("Item")
 
 PATIENCE = 2.0  #: seconds without a bar
-LONG = 30.0  #: seconds of work from which on a line tells how long it takes
+LONG = 30.0  #: seconds of work from which on a line announces the duration
 
 
 def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:

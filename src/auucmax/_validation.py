@@ -188,7 +188,7 @@ def check_rows(
     y = check_outcome(y)
     n_rows = len(y)
     array = np.asarray(score)
-    # Integers that a float64 cannot tell apart are replaced by their ranks: the order is all.
+    # Integers that float64 would merge are replaced by their ranks: only the order matters.
     wide = array.dtype.kind in "iu" and array.itemsize == 8 and array.size > 0
     if wide and max(-int(array.min()), int(array.max())) > 2**53:
         score = np.unique(array, return_inverse=True)[1].reshape(array.shape)

@@ -327,7 +327,7 @@ def _lbfgs(at: _Point, radius: float, tolerance: float, max_steps: int) -> _Step
 
 
 def _two_loops(moves: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
-    """The inverse Hessian that the last moves tell of, times the gradient; no matrix is made."""
+    """The inverse Hessian estimated from the last moves, times the gradient; no matrix is made."""
     product, parts = gradient.copy(), []
     for moved, turned in reversed(moves):
         parts.append(float(moved @ product) / float(moved @ turned))

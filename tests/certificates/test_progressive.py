@@ -66,7 +66,7 @@ def test_bounds_are_below_the_truth_and_near_it():
     assert found.gain_lower_bound + 0.05 < found.lower_bound < 0.4 / 3
     assert found.n_rows == 60_000
     assert found.n_models == 3
-    assert found.learnt == (0.25, 0.75)
+    assert found.trained_on == (0.25, 0.75)
     wide = progressive_certificate(chunks, joint=True, n_candidates=5)
     assert wide.gain_lower_bound < found.gain_lower_bound
     assert wide.lower_bound == progressive_certificate(chunks, delta=0.005).lower_bound

@@ -222,17 +222,17 @@ def test_training_rows_have_the_numbers_of_their_fold_and_others_those_of_all():
     rng = np.random.default_rng(1)
     frame, y, treated, *_ = many(6_000, 60, rng, gaps=0.05)
     encoder = TableEncoder()
-    learnt = encoder.fit_transform(frame, y, treatment=treated)
+    outcome_terms = encoder.fit_transform(frame, y, treatment=treated)
     names = encoder.get_feature_names_out().tolist()
     assert names == ["age", "zip: base", "zip: effect", "zip: missing"]
     features = encoder.transform(frame)
     np.testing.assert_array_equal(features[:300], encode_slow(frame.head(300), encoder))
-    np.testing.assert_array_equal(learnt[:, [0, 3]], features[:, [0, 3]])
+    np.testing.assert_array_equal(outcome_terms[:, [0, 3]], features[:, [0, 3]])
     same = TableEncoder().fit(frame, y, treated)
     assert same.columns_ == encoder.columns_
     # One number a level for new rows, one a level and fold for those that were learnt from.
     table = pd.DataFrame({"zip": frame["zip"], "fold": fold_of(np.arange(len(y)))})
-    table["new"], table["own"] = features[:, 1], learnt[:, 1]
+    table["new"], table["own"] = features[:, 1], outcome_terms[:, 1]
     assert table.groupby("zip")["new"].nunique().max() == 1
     assert table.groupby(["zip", "fold"])["own"].nunique().max() == 1
     assert table.groupby("zip")["own"].nunique().median() == N_FOLDS
@@ -278,7 +278,7 @@ def test_without_outcomes_there_are_features_of_the_frequent_levels():
     frame, y, *_ = many(4_000, 50, rng)
     for encoder in (TableEncoder().fit(frame), TableEncoder().fit(frame, y)):
         (column,) = (c for c in encoder.columns_ if c.name == "zip")
-        assert (len(column.levels), column.learnt, column.has_other) == (30, [], True)
+        assert (len(column.levels), column.outcome_terms, column.has_other) == (30, [], True)
 
 
 def test_levels_that_outcomes_do_not_tell_apart_have_no_feature():
@@ -286,7 +286,7 @@ def test_levels_that_outcomes_do_not_tell_apart_have_no_feature():
     frame, y, treated, *_ = many(4_000, 50, rng, base=0.0, effect=0.0)
     encoder = TableEncoder().fit(frame, y, treated)
     assert encoder.get_feature_names_out().tolist() == ["age"]
-    assert encoder.dropped_ == {"zip": "with levels that outcomes do not tell apart"}
+    assert encoder.dropped_ == {"zip": "with levels of the same outcomes"}
     assert encoder.feature_names_in_.tolist() == ["age", "zip"]
     # That a value is missing is known all the same.
     frame.loc[:200, "zip"] = None

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.frame_kinds import KINDS, as_kind
 
 from auucmax.data.covariates import encode
+from auucmax.data.read_trial import id_texts
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import as_given, first_rows, frame_of, is_frame
-from auucmax.model.rows import id_texts
 
 _WHOLE = st.integers(1 - 2**53, 2**53 - 1)  # as floats, others are refused where texts are made
 _DAYS = st.dates(dt.date(1900, 1, 1), dt.date(2200, 1, 1))

@@ -64,7 +64,7 @@ def test_a_gaussian_likelihood_has_the_variance_that_fits_best():
 
 
 @pytest.mark.parametrize(
-    ("y", "learnt"),
+    ("y", "modelled"),
     [
         ([0, 1] * 10, "0/1"),
         ([0] * 15 + [3, 4, 5, 6.5, 7], "whether"),
@@ -74,8 +74,8 @@ def test_a_gaussian_likelihood_has_the_variance_that_fits_best():
         (range(20), "number"),
     ],
 )
-def test_what_is_learnt(y, learnt):
-    assert target_of(rows_of(y)).learnt == learnt
+def test_what_is_modelled(y, modelled):
+    assert target_of(rows_of(y)).modelled == modelled
 
 
 def test_whether_is_learnt_of_most_zeros_and_one_amount():
@@ -104,12 +104,12 @@ def test_one_large_order_changes_next_to_nothing(order):
 def test_numbers_are_winsorised_and_standardised():
     y = np.random.default_rng(0).standard_t(2, size=5_000) + 40
     target = target_of(rows_of(y))
-    learnt = target.of(rows_of(y)).y
-    assert learnt.mean() == pytest.approx(0, abs=1e-9)
-    assert learnt.std() == pytest.approx(1)
+    modelled = target.of(rows_of(y)).y
+    assert modelled.mean() == pytest.approx(0, abs=1e-9)
+    assert modelled.std() == pytest.approx(1)
     low, high = np.quantile(y, [0.01, 0.99])
     scaled = (np.clip(y, low, high) - target.centre) / target.amounts[0]
-    np.testing.assert_allclose(learnt, scaled)
+    np.testing.assert_allclose(modelled, scaled)
     # Profit of which most is 0: the quantiles are of the rest.
     y = np.concatenate([np.zeros(9_000), np.random.default_rng(1).normal(size=1_000)])
     assert len(np.unique(target_of(rows_of(y)).of(rows_of(y)).y)) > 900
@@ -170,7 +170,7 @@ def test_effects_on_numbers_are_found(model, numbers):
     assert np.corrcoef(score, effect)[0, 1] > 0.9
     np.testing.assert_allclose(formula_of(fitted)(X), score, atol=1e-8)
     if model is not UpliftEnsemble:
-        assert fitted.learnt_ == "number"
+        assert fitted.modelled_ == "number"
         assert np.mean(score) == pytest.approx(effect.mean(), abs=1)
 
 

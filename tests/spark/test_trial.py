@@ -220,10 +220,10 @@ def test_many_levels_are_learnt_from_as_in_memory(spark, raw):
     local = table[table["t"] != "maybe"]
     X, treatment = local[["zip", "day", "age"]], (local["t"] == "yes").to_numpy()
     encoder = TableEncoder(min_level_rows=5)
-    learnt = encoder.fit_transform(X, local["y"], treatment)
+    outcome_terms = encoder.fit_transform(X, local["y"], treatment)
     assert {"base", "sine", "cosine"} <= {term.kind for term in encoder.terms_}
     assert found["encoder"].columns_ == encoder.columns_
-    expected = clone(settings).fit(learnt, local["y"], treatment=treatment)
+    expected = clone(settings).fit(outcome_terms, local["y"], treatment=treatment)
     assert distance(found["model"], expected) < 1e-6
     # Its rows are told, though it learnt from other numbers than they have now.
     with pytest.raises(ValueError, match="the rows should be new to the model"):
@@ -231,7 +231,7 @@ def test_many_levels_are_learnt_from_as_in_memory(spark, raw):
     # Rows that are kept apart for a certificate tell nothing of levels.
     certified = AUUCMax(selection="certificate", grid=[0.2, 0.5], random_state=0)
     found = on_spark.fit(df, **COLUMNS, **arms, **(settled | {"model": certified}))
-    assert not any(column.learnt for column in found["encoder"].columns_)
+    assert not any(column.outcome_terms for column in found["encoder"].columns_)
     df.unpersist()
 
 
@@ -362,9 +362,9 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     apart[~other] = part_of(np.concatenate(keys), 2, seed) == 1
     assert found.checksum_.n_rows == N_ROWS
     assert apart.sum() == found.certificate_.n_rows
-    learnt = rows[~other & ~apart]
+    outcome_terms = rows[~other & ~apart]
     expected = AUUCMax(selection=None, norm=found.norm_, control="none")
-    expected.fit(learnt.drop(columns=["y", "t"]), learnt["y"], treatment=learnt["t"])
+    expected.fit(outcome_terms.drop(columns=["y", "t"]), outcome_terms["y"], treatment=outcome_terms["t"])
     assert distance(found, expected) < 1e-6
 
     kept = spark.createDataFrame(rows[apart | other])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from auucmax.estimators import TwoModels
-from auucmax.model.judging import ranks_within
+from auucmax.model.folds import ranks_within
 from auucmax.targeting import calibrate
 
 pytestmark = pytest.mark.gate

@@ -56,7 +56,7 @@ class PromotedGainObjective:
     Parameters
     ----------
     y : (n,) 0/1. treated : (n,) bool. weight : (n,) positive, in numbers of rows, or None.
-    n_bins : largest number of different scores that are told apart; exact if there are no more.
+    n_bins : largest number of different scores; exact if there are no more.
 
     Calling it with scores (n,) returns gradient and Hessian, (n,) each, of the rows' own weight.
     They are scaled so that the Hessian sums to the total weight while all scores are equal.
@@ -239,7 +239,7 @@ class UpliftLambdaMART(UpliftEstimator):
     early_stopping : "cv": the number of trees has the largest mean AUUC over 5 folds stratified by
         treatment and outcome; None: ``n_trees``. The model is then fitted to all rows.
     patience : early stopping ends after so many trees without a better AUUC.
-    n_bins : "pcg": ranks are told apart up to this many bins; exact for fewer different scores.
+    n_bins : "pcg": ranks are exact up to this many different scores, and binned beyond.
     group_size : "ndcg": most rows of a group. Groups are stratified by treatment and outcome.
     lightgbm_params : more parameters of LightGBM, by any of its names for them, which win over
         those above.

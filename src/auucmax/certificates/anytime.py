@@ -2,7 +2,7 @@
 
 Rows come in the order of arrival. A *superblock* is filled with them and closes at the first row at
 which it has enough rows of both arms, which looks at treatments only; when it is closed its rows
-are dealt, and dealt again, into blocks (``blocks.py``), and bets of many sizes lambda_k are played
+are assigned, and reassigned, to blocks (``blocks.py``), and bets of many sizes lambda_k are played
 on it. With fixed weights p_k, E_B,k the mean over re-dealings of the product over the blocks of
 1 + lambda_k (w - theta_0), and N blocks in all closed superblocks,
 
@@ -15,9 +15,9 @@ same of minus w. The mixture of sizes stands in the place of a horizon. As no be
 way, models may: theta is then the mean over the blocks of what the model that ranked each one
 gains. The proof is in docs/guarantees.md.
 
-Rows of a household are one *unit*: it is dealt as a whole, and each re-dealing draws one of its
-rows. With known chances of treatment, which may differ, blocks are dealt without looking at arms,
-and w is the sum after Horvitz and Thompson of ``known_chances.py``.
+Rows of a household are one *unit*: it is assigned as a whole, and each reassignment draws one of
+its rows. With known chances of treatment, which may differ, blocks are formed without looking at
+arms, and w is the sum after Horvitz and Thompson of ``known_chances.py``.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ GRID_REACH = 6  #: how far below the pilot the grid starts, in its standard devi
 GRID_STRIDE = 25  #: one value of so many is tried first, at the share ``SKIP`` of delta
 SKIP = 0.001
 _CHUNK = 16  # thetas that are tried together
-_CHANCE_PILOT = 5  # times as many rows in the pilot, which tells how rare chances may be
+_CHANCE_PILOT = 5  # times as many rows in the pilot, which shows how small propensities may be
 
 
 def betting_bounds(
@@ -122,8 +122,8 @@ def betting_bounds(
         million, 2 at least).
     random_state : of the dealings.
     propensity : (n,) known chance of treatment of each row, where it was not the same for all; each
-        row was treated by a draw of its own. Bets are then "fixed", on Horvitz-Thompson statistics,
-        and there is no outcome model.
+        row was treated by an independent draw. Bets are then "fixed", on Horvitz-Thompson
+        statistics, and there is no outcome model.
 
     Examples
     --------
@@ -325,7 +325,7 @@ class Game:
         """Bets of one size on rows of unequal chances."""
         first, then = np.random.SeedSequence(random_state).spawn(2)
         units = as_one_arm(self.units).shuffled(first)
-        # So many rows, whatever their arm: nothing may be dealt by treatment.
+        # So many rows, whatever their arm: blocks may not depend on treatment.
         n_pilot = sum(pilot_rows(len(units.treated), 0, _CHANCE_PILOT))
         known = units.rows_of_first(n_pilot, 0)
         pilot = ChancePilot.of(self.residual[known], self.treated[known], chance[known])
@@ -366,8 +366,8 @@ class Game:
         def one(seed: np.random.SeedSequence) -> Floats:
             return deal(self.ranks, signs, self.residual, shift, units, design, seed)
 
-        dealt = track(parallel(one, others), n_dealings, "dealing rows into blocks")
-        return list(dealt), design, shift
+        assigned = track(parallel(one, others), n_dealings, "dealing rows into blocks")
+        return list(assigned), design, shift
 
     def estimates(self, shift: float, effects: Floats | None = None) -> tuple[float, float]:
         """AUUC and gain of what was bet on; clusters weigh 1 each.

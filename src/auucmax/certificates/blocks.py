@@ -12,10 +12,10 @@ targeting, for c = 1/2; and w is never below -phi(a, b) of :func:`block_floor`. 
 has the proofs. One dealing gives w for both centres: they differ by half the difference of the
 arms' mean outcomes in the block.
 
-Rows are *dealt* into blocks at random, and blocks are grouped into superblocks, within which rows
-are re-dealt many times: the average over re-dealings compares nearly all pairs of rows in a
-superblock, where one dealing compares only those that share a block. With clusters, units are dealt
-whole, and each dealing lets one member of each cluster, drawn at random, stand for it.
+Rows are assigned to blocks at random, and blocks are grouped into superblocks, within which rows
+are reassigned many times: the average over assignments compares nearly all pairs of rows in a
+superblock, where one assignment compares only those that share a block. With clusters, units are
+assigned whole, and each dealing lets one member of each cluster, drawn at random, stand for it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class BlockDesign:
     ) -> BlockDesign:
         """``size``: rows of a block; without a pilot, superblocks are of equal size.
 
-        ``n_control`` is 0 where all units are dealt as one arm (``known_chances.py``).
+        ``n_control`` is 0 where all units count as one arm (``known_chances.py``).
         """
         n_units = n_treated + n_control
         size = block_size(n_units) if size is None else size
@@ -244,16 +244,16 @@ def deal(
     rng = np.random.default_rng(seed)
     state = rng.integers(2**63, size=1).astype(np.uint64)
     pilot = design.pilot_units()  # the same units in every dealing
-    dealt = [
+    assigned = [
         np.concatenate([part[:n], rng.permutation(part[n:])])
         for part, n in zip((units.treated, units.control), pilot, strict=True)
     ]
     starts, members = units.starts, units.members
     if starts is None:  # units are rows: bring those of a superblock together
-        order = np.concatenate(dealt)
+        order = np.concatenate(assigned)
         ranks, residual = np.take(ranks, order, axis=1), residual[order]
         starts = members = np.empty(0, np.int32)
-        dealt = np.split(np.arange(len(order), dtype=np.int32), [len(dealt[0])])
+        assigned = np.split(np.arange(len(order), dtype=np.int32), [len(assigned[0])])
     w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
         ranks,
@@ -261,7 +261,7 @@ def deal(
         residual,
         shift,
         np.empty(0, bool) if mixed is None else mixed,
-        *dealt,
+        *assigned,
         starts,
         members,
         design.ends,

@@ -14,7 +14,7 @@ class LowerBound:
     """``lower`` <= the target with probability 1 - ``delta``, if the bound holds.
 
     ``estimate`` is what the rows show, ``gap`` what the bound subtracts from it. Which target, and
-    whether the bound holds, is told by its entry of :data:`auucmax.certificates.ALL_BOUNDS`.
+    whether the bound holds, is in its entry of :data:`auucmax.certificates.ALL_BOUNDS`.
 
     >>> LowerBound("betting", lower=0.25, estimate=0.375, delta=0.05).gap
     0.125

@@ -62,7 +62,7 @@ class Certificate(Shown):
     the estimate, or pass it.
 
     By ``method`` "asymptotic" nothing is guaranteed, as the text says first. A bound is infinite
-    where nothing can be said with so few rows.
+    where there are too few rows for a bound.
     """
 
     lower_bound: float
@@ -122,7 +122,7 @@ def certify(
         "asymptotic", which is no guarantee; with ``propensity`` "betting-fixed". Or one of
         "betting", "betting-fixed", "dkw-bernstein", "asymptotic", chosen before looking.
     joint : both bounds at once, at delta/2 each; all four, if there are upper ones, at delta/4.
-    upper : upper bounds, too, so that it can be said that a ranking is *not* better than random.
+    upper : upper bounds, too, which can show that a ranking is *not* better than random.
         They are minus the lower bounds of the same method with the arms swapped.
     folds : (n,) fold of each row, for cross-fitted scores: the scores of a fold come from a model
         fitted on the other folds. Each fold is certified at delta / folds, and the bounds are for

@@ -3,11 +3,11 @@
 A DKW band with an empirical Bernstein bound (also from bins of scores), and the normal
 approximation. Betting (``betting.py``) is narrower than the first, and holds.
 
-Given who was treated, the rows should be independent, those of an arm alike, and x of the same law
-in both arms: a randomised trial, the held-out rows split off at random or by treatment (not by
-outcome: class counts must be left to chance). With G(s) = P(f < s) + P(f = s) / 2 in the
-population and a centre c of 0 for AUUC, 1/2 for the gain over random, AUUC - ATE/2, the bounds
-speak of
+Given who was treated, the rows should be independent, those of an arm identically distributed, and
+x of the same law in both arms: a randomised trial, the held-out rows split off at random or by
+treatment (not by outcome: class counts must be left to chance). With G(s) = P(f < s) + P(f = s) / 2
+in the population and a centre c of 0 for AUUC, 1/2 for the gain over random, AUUC - ATE/2, the
+bounds speak of
 
     theta = theta_T - theta_C,    theta_g = E[Y (G(f) - c) | arm g].
 

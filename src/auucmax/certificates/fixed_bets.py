@@ -174,7 +174,7 @@ def histogram_betting_bounds(
 ) -> tuple[LowerBound, LowerBound, float]:
     """Bounds on AUUC and gain of the *exact* scores, and what the bins cost; outcomes are 0/1.
 
-    Rows of one arm, bin and outcome are alike, so the counts are enough to deal them into blocks.
+    Rows of one arm, bin and outcome are interchangeable, so counts are enough to form blocks.
     Each dealing takes at most ``MOST_ROWS`` rows, drawn at random.
 
     Examples

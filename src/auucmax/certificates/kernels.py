@@ -128,7 +128,7 @@ def deal_statistics(
     rows_a, rows_b = treated, control
     if len(members) > 0:
         rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
-    first = np.int64(0)  # a plain 0 would be a type of its own, compiled once more
+    first = np.int64(0)  # a plain 0 is another type, compiled once more
     for number, last in enumerate(superblocks):
         own = state if len(state) == 1 else state[number : number + 1]
         a0, b0 = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)

@@ -1,11 +1,11 @@
 """Blocks of rows whose chances of treatment are known and differ: by the design of the trial.
 
-Rows are independent, row i was treated with its known chance e_i, by a draw of its own. With
+Rows are independent, row i was treated with its known propensity e_i, by an independent draw. With
 
     h_i = (y_i - m_i) (1/e_i if treated, else -1/(1 - e_i)),   m_i = (1 - e_i) mu_T + e_i mu_C,
 
 mu fixed beforehand, the mean of h_i given the features is the effect on the person (Horvitz and
-Thompson 1952; m_i takes noise away and no bias in). A block is any M rows, dealt without looking at
+Thompson 1952; m_i takes noise away and no bias in). A block is any M rows, drawn without looking at
 anything, and
 
     w = 1/M sum over its rows of h_i v_i,
@@ -33,7 +33,7 @@ _NEARER = 0.8  # chances may be so much nearer to 0 and 1 than those of the pilo
 
 
 class ChancesBeyond(ValueError):
-    """Rows to bet on have chances that those which size bets did not let expect."""
+    """Propensities outside the range seen in the pilot rows."""
 
 
 class ChancePilot(NamedTuple):
@@ -74,7 +74,7 @@ class ChancePilot(NamedTuple):
         if far.any():
             raise ChancesBeyond(
                 f"chances of treatment should lie between {self.least:.3g} and "
-                f"{1 - self.least:.3g}, as those of the rows that size bets let expect, to be "
+                f"{1 - self.least:.3g}, the range seen in the pilot rows, to be "
                 f"certified; got {chance[far][0]:.3g} and others beyond in {int(far.sum()):,} of "
                 f"{len(far):,} rows. Leave such people out: the certificate is then of the others."
             )
@@ -126,10 +126,10 @@ class PolicyPilot(NamedTuple):
         """h (n, K + 1): unbiased for the effect of each arm on each person, 0 for the control."""
         far = np.any(chance < self.least * (1 - 1e-9), axis=1)
         if far.any():
-            told = ", ".join(f"{least:.3g}" for least in self.least)
+            named = ", ".join(f"{least:.3g}" for least in self.least)
             raise ChancesBeyond(
-                f"chances of the control and of each arm should be at least {told}, as those of "
-                f"the rows that size bets let expect, to be certified; got smaller ones in "
+                f"chances of the control and of each arm should be at least {named}, the range "
+                f"seen in the pilot rows, to be certified; got smaller ones in "
                 f"{int(far.sum()):,} of {len(y):,} rows. Leave such people out: the certificate "
                 f"is then of the others."
             )
@@ -152,7 +152,7 @@ class PolicyPilot(NamedTuple):
 
 
 def most_people(people: Floats) -> float:
-    """How many people a row may stand for, as far as rows let expect that are not bet on."""
+    """The most people that a row may stand for, from rows that are not bet on."""
     return float(people.max(initial=1.0)) / _NEARER
 
 
@@ -166,8 +166,8 @@ def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
     """
     if (far := people > most).any():
         raise ChancesBeyond(
-            f"chances of being in one of the two arms should be at least {1 / most:.3g}, as those "
-            f"of the rows that size bets let expect, to be certified; got "
+            f"chances of being in one of the two arms should be at least {1 / most:.3g}, the range "
+            f"seen in the pilot rows, to be certified; got "
             f"{1 / people[far].max():.3g} and others beyond in {int(far.sum()):,} of "
             f"{len(far):,} rows. Leave such people out: the certificate is then of the others."
         )
@@ -184,7 +184,7 @@ def rank_distance(size: int, centre: float) -> float:
 
 
 def as_one_arm(units: DealtUnits) -> DealtUnits:
-    """The units, whatever their arm, in the order of their rows: nothing is dealt by treatment."""
+    """The units, whatever their arm, in the order of their rows."""
     return units._replace(
         treated=np.sort(np.concatenate([units.treated, units.control])), control=units.control[:0]
     )
@@ -196,12 +196,12 @@ def randomised(units: str, chance: Floats | None) -> str:
     >>> randomised("rows", None)
     'rows are independent, and treatment was randomised with the same chance for all'
     >>> randomised("rows", np.array([0.1, 0.9]))[:60]
-    'rows are independent, each was treated by a draw of its own '
+    'rows are independent, each was treated by an independent draw '
     """
     if chance is None or not len(chance):
         return f"{units} are independent, and treatment was randomised with the same chance for all"
     low, high = np.min(chance), np.max(chance)
     return (
-        f"{units} are independent, each was treated by a draw of its own with its known chance, "
+        f"{units} are independent, each was treated by an independent draw with its known chance, "
         f"{low:.3g} to {high:.3g} by design (statistics after Horvitz and Thompson)"
     )

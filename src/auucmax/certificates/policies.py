@@ -91,7 +91,7 @@ def certify_policy(
     n_candidates : how many policies this one was chosen from on these rows.
     propensity : (n, K + 1) of each chunk, the chances of the control and of each arm by design,
         where they differed between people; None: they were the same for all.
-    n_dealings, random_state : rows are dealt into blocks so many times; the seed must be fixed
+    n_dealings, random_state : rows are assigned to blocks so many times; the seed must be fixed
         beforehand.
 
     Examples
@@ -308,7 +308,7 @@ def _assumptions(
     arms = "rows are independent, and arms were randomised with the same chances for all"
     if by_chances:
         arms = (
-            "rows are independent, each got its arm by a draw of its own with its known chances by "
+            "rows are independent, each got its arm by an independent draw with known chances by "
             "design (statistics after Horvitz and Thompson)"
         )
     own = [

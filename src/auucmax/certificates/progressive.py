@@ -1,6 +1,6 @@
 """Progressive validation: a certificate from rows that models learn from, one chunk after another.
 
-Rows are dealt at random into chunks. Model k has learnt from the chunks before chunk k and is
+Rows are assigned to chunks at random. Model k was trained on the chunks before chunk k and is
 judged on chunk k, so every row but those of the first chunk is bet on, and every model may be as
 greedy as it likes. What is certified is the mean of theta_k, the AUUC (or the gain) of model k,
 over the blocks of all chunks, by bets of one size (``fixed_bets.py``) that chunk 0 decides: 1 + x
@@ -38,11 +38,11 @@ Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 @dataclass(frozen=True, repr=False)
 class ProgressiveCertificate(Shown):
-    """Lower bounds on the mean AUUC and the mean gain of models that learnt from ever more rows.
+    """Lower bounds on the mean AUUC and the mean gain of models trained on more and more rows.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
     1 - ``delta``; both at once only if ``joint``. ``n_rows`` were bet on; ``n_models`` models were
-    judged, which had learnt from the shares ``learnt`` (lowest, highest) of all rows.
+    judged, trained on the shares ``trained_on`` (lowest, highest) of all rows.
     """
 
     lower_bound: float
@@ -51,7 +51,7 @@ class ProgressiveCertificate(Shown):
     joint: bool
     n_rows: int
     n_models: int
-    learnt: tuple[float, float]
+    trained_on: tuple[float, float]
     assumptions: tuple[str, ...]
     n_candidates: int = 1
     method: str = "progressive betting"
@@ -73,9 +73,9 @@ def progressive_certificate(
 
     Parameters
     ----------
-    chunks : (y, score, treated) of each chunk, rows dealt into chunks at random. The first chunk
+    chunks : (y, score, treated) of each chunk, rows assigned to chunks at random. The first chunk
         has no score (None) and is not bet on; the scores of chunk k come from a model, with all
-        its choices, that has learnt from the chunks before it.
+        its choices, that was trained on the chunks before it.
     delta : probability with which a bound may fail; ``joint``: both bounds at once, at delta/2.
     n_candidates : how many ways of making the models this one was chosen from on these very rows.
     outcome_range : lowest and highest possible outcome, known beforehand; outcomes that are not
@@ -83,7 +83,7 @@ def progressive_certificate(
     groups : cluster of each row, an array for each chunk; clusters lie in one chunk and one arm,
         and count equally whatever their size.
     propensity : known chance of treatment of each row, an array for each chunk, where it was not
-        the same for all; each row was treated by a draw of its own. Bets are then on
+        the same for all; each row was treated by an independent draw. Bets are then on
         Horvitz-Thompson statistics. Chances less than .8 times as far from 0 and 1 as those of
         the first chunk are refused: how large bets are must not depend on the rows that are bet on.
     n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 2 at least).
@@ -121,7 +121,7 @@ def progressive_certificate(
         joint=joint,
         n_rows=sum(len(rows[k + 1].y) for k in judged),
         n_models=len(judged),
-        learnt=(shares[0], shares[-1]),
+        trained_on=(shares[0], shares[-1]),
         assumptions=_assumptions(low, high, n_candidates, rows),
         n_candidates=n_candidates,
     )
@@ -143,7 +143,7 @@ def _bounds(
     """The two bounds, of outcomes in [0, 1], and which of the later chunks were bet on."""
     units = [DealtUnits.of(part.treated, part.clusters) for part in later]
     judged = [k for k, own in enumerate(units) if len(own.treated) and len(own.control)]
-    if first.chance is not None:  # nothing may be dealt by treatment
+    if first.chance is not None:  # blocks may not depend on treatment
         units = [as_one_arm(own) for own in units]
         judged = [k for k, own in enumerate(units) if len(own.treated) > 1]
     if not judged:
@@ -184,7 +184,7 @@ def _checked(
     """The chunks as arrays; a chunk may be empty or lack an arm, and is then not bet on."""
     if len(chunks) < 2:
         raise ValueError(
-            f"chunks should hold at least two, the first of which is only learnt from; got "
+            f"chunks should hold at least two, the first of which is only trained on; got "
             f"{len(chunks)}. Deal the rows into more chunks."
         )
     _check_numbers(len(chunks), groups=groups, propensity=propensity)
@@ -216,7 +216,7 @@ def _checked(
         raise ValueError(
             f"a cluster should lie in one chunk, got {int((counts > 1).sum())} that reach into "
             f"another, such as {names[counts > 1][0]!r}: its rows depend on those that models "
-            f"learnt from. Deal whole clusters into chunks."
+            f"trained on. Assign whole clusters to chunks."
         )
     return rows
 
@@ -249,7 +249,7 @@ def _assumptions(low: float, high: float, n_candidates: int, rows: list[_Rows]) 
     own = [
         randomised("clusters" if clustered else "rows", np.concatenate([*chances, np.empty(0)])),
         f"outcomes lie in [{low:g}, {high:g}]",
-        "rows were dealt into chunks at random, and each model, with all its choices, comes from "
+        "rows were assigned to chunks at random, and each model, with all its choices, comes from "
         "the chunks before the one that it is judged on",
     ]
     if n_candidates > 1:

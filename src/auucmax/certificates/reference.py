@@ -22,7 +22,7 @@ def block_statistics_slow(
 ) -> Floats:
     """The statistics of one dealing of one score, by their definition; the kernel's slow twin.
 
-    ``control`` is empty where all rows are dealt as one arm.
+    ``control`` is empty where all rows count as one arm.
     """
     result = []
     for j in range(ends.shape[1]):
@@ -90,8 +90,8 @@ def anytime_wealth_slow(
             known = anytime.Known.of(anytime.WaitingRows.of(y, scores, treated).part(0, stop))
             continue
         seed = np.random.SeedSequence([random_state, len(played)])
-        dealt = rows[own], rows[~own]
-        played.append(_play_slow(y, scores, dealt, known, level, seed))
+        assigned = rows[own], rows[~own]
+        played.append(_play_slow(y, scores, assigned, known, level, seed))
 
     def log_wealth(theta: Floats) -> Floats:
         result = np.zeros((*theta.shape, len(anytime.HORIZONS)))
@@ -108,7 +108,7 @@ def anytime_wealth_slow(
 def _play_slow(
     y: Floats,
     scores: Floats,
-    dealt: tuple[Indices, Indices],
+    assigned: tuple[Indices, Indices],
     known: anytime.Known,
     level: float,
     seed: np.random.SeedSequence,
@@ -116,14 +116,14 @@ def _play_slow(
     """Deal the rows of a superblock once, with the random numbers of the kernel."""
     from auucmax.certificates import kernels
 
-    ends = BlockDesign.of(*map(len, dealt), size=anytime.BLOCK_ROWS, pilot=False).ends
+    ends = BlockDesign.of(*map(len, assigned), size=anytime.BLOCK_ROWS, pilot=False).ends
     state, none = seed.generate_state(1, np.uint64), np.empty(0, np.int32)
-    dealt = dealt[0].astype(np.int32), dealt[1].astype(np.int32)
-    for part in dealt:
+    assigned = assigned[0].astype(np.int32), assigned[1].astype(np.int32)
+    for part in assigned:
         kernels.redeal(part, 0, len(part), none, none, state, part)
     r = y - known.shift
-    one, *others = (block_statistics_slow(score, r, 0.5, *dealt, ends) for score in scores)
-    effect = block_statistics_slow(np.zeros(len(y)), 2 * r, 0.0, *dealt, ends)  # all are ties
+    one, *others = (block_statistics_slow(score, r, 0.5, *assigned, ends) for score in scores)
+    effect = block_statistics_slow(np.zeros(len(y)), 2 * r, 0.0, *assigned, ends)  # all are ties
     w = np.array([one, effect, *(one - other for other in others)]).T
     floor = np.array(known.floors(None))[: w.shape[1], None]
     guess = np.outer([0.0, known.effect, 0.0], [1.0, -1.0])[: w.shape[1]]

@@ -96,7 +96,7 @@ def strata_bounds(
         are not bet on. Larger ones among the rows are an error.
     delta : probability with which each bound may fail.
     outcome_range : lowest and highest possible outcome.
-    n_dealings, random_state : rows are dealt into blocks so many times; the seed must be fixed
+    n_dealings, random_state : rows are assigned to blocks so many times; the seed must be fixed
         beforehand.
 
     Examples
@@ -146,7 +146,7 @@ def strata_bounds(
 
 
 class Units(NamedTuple):
-    """What is dealt: rows, or groups of them with their sums of outcomes in [0, 1], and sizes."""
+    """Units of blocks: rows, or groups with their sizes and sums of outcomes in [0, 1]."""
 
     total: Floats
     size: Floats
@@ -182,7 +182,7 @@ class Units(NamedTuple):
             if is_used and not len(own):
                 raise ValueError(
                     f"strata with a weight should have rows of both arms, got none of arm {number} "
-                    f"in stratum {s}. Give it weight 0: what treatment does there cannot be told."
+                    f"in stratum {s}. Give it weight 0: the effect there is unknown."
                 )
             own = own[np.lexsort((self.size[own], self.total[own]))]
             size = self.size[own] if self.are_groups else np.empty(0)
@@ -238,7 +238,7 @@ def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
 
 
 class Stratum(NamedTuple):
-    """Outcomes of the units of each arm that are bet on, and how they are dealt.
+    """Outcomes of the units of each arm that are bet on, and how they form blocks.
 
     ``sizes`` (A, N): units of each arm in each block; ``variances`` (A,) guesses, from units that
     are not bet on, at those of the mean over all blocks; both 0 for an arm that is not used, which

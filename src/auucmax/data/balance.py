@@ -90,8 +90,8 @@ def differences(covariates: Covariates, moments: ArmMoments, arms: Bools) -> pd.
     found = {"feature": covariates.columns, "control": control, "treated": treated}
     scale = np.where(_are_levels(covariates), 1.0, spread)
     step = step_of(moments.known.min(axis=0), scale)
-    told = tellable_columns(covariates, np.stack([~arms, arms]).astype(float), of_arms=True)
-    table = pd.DataFrame(found | {"difference": standardised, "step": np.where(told, step, np.nan)})
+    kept = tellable_columns(covariates, np.stack([~arms, arms]).astype(float), of_arms=True)
+    table = pd.DataFrame(found | {"difference": standardised, "step": np.where(kept, step, np.nan)})
     order = np.argsort(-np.abs(np.nan_to_num(standardised, nan=0.0)), kind="stable")
     return table.iloc[order].reset_index(drop=True)
 
@@ -496,7 +496,7 @@ def _shifted(feature: Feature, treated: Bools, codes: Codes | None) -> Suspect |
 
 
 def treatment_suspects(covariates: Covariates, treated: Bools) -> tuple[Suspect, ...]:
-    """Features that tell who was treated.
+    """Features that reveal who was treated.
 
     An AUC of a feature alone above .99 (or below .01), or values in one arm only: the treatment
     itself, or something that followed it. Or rows at one end of its values that are all of one arm,
@@ -558,19 +558,19 @@ def _rank_correlation(order: Floats, y: Floats) -> float:
 
 
 def _orders(
-    feature: Feature, target: Floats, learnt: Bools | None = None
+    feature: Feature, target: Floats, training: Bools | None = None
 ) -> Iterator[tuple[Bools, Floats]]:
     """Ways to order rows by a feature: their mask, and a number for each.
 
     Numbers order the rows that have one; being missing or not orders all rows; levels (missing
     among them) are ordered by the mean of the target, if there are rows enough for means: that of
-    the rows ``learnt``, or of all.
+    the ``training`` rows, or of all.
     """
     every = np.ones(len(target), dtype=bool)
     if feature.levels:
         codes = feature.values + 1
         if len(codes) >= FEWEST * (len(feature.levels) + 1):
-            some = slice(None) if learnt is None else learnt
+            some = slice(None) if training is None else training
             known = pd.Series(target[some]).groupby(codes[some]).mean()
             means = known.reindex(range(len(feature.levels) + 1), fill_value=target.mean())
             yield every, means.to_numpy()[codes]

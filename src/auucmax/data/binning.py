@@ -142,5 +142,5 @@ def _between(cuts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _date(days: float) -> str:
-    """How a number of days since 1970 is told: as its date."""
+    """A number of days since 1970 as its date."""
     return str(np.datetime64(math.floor(days), "D"))

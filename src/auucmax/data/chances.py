@@ -208,7 +208,7 @@ def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools
     log_odds = np.log(chance) - np.log1p(-chance)
     above = log_odds - log_odds.mean()
     kept = np.exp(np.minimum(np.where(treated, -above, above), 0.0))
-    # A stream of its own: data that were simulated with the same seed would go with the draw. And
+    # A separate stream: data that were simulated with the same seed would go with the draw. And
     # rounding must not lose a row where all chances are the same.
     return np.asarray(rng.spawn(1)[0].random(len(chance)) < kept + 1e-9)
 

@@ -148,7 +148,7 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
             return Feature(name, numbers, start=start)
         codes, texts = texts_of(column, kind)
     except (OverflowError, ValueError):
-        # Values of no kind, such as lists; or numbers that float64 cannot hold, or tell apart.
+        # Values of no kind, such as lists; or numbers that float64 cannot hold, or would merge.
         codes, texts = texts_of(column.astype(str).where(column.notna(), None), "category")
     return _of_texts(name, codes, texts)
 

@@ -70,7 +70,7 @@ def connect(database: str = ":memory:") -> Iterator[Any]:
             # Reading a table is no reason to fetch software.
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "python_enable_replacements": False,  # or a variable of ours could be taken for a table
+            "python_enable_replacements": False,  # or a variable of ours could be read as a table
             "enable_external_access": not is_file,
             "temp_directory": str(folder),  # not beside the database
         }
@@ -92,8 +92,8 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
                 db.register("given", frame.rename(columns=str))
                 db.execute(copy)
         except duckdb.IOException as error:
-            told = re.findall(r'": (\w[\w ]+)', str(error))  # by the system, after the file's name
-            why = told[-1] if told else str(error)
+            found = re.findall(r'": (\w[\w ]+)', str(error))  # by the system, after the file's name
+            why = found[-1] if found else str(error)
             raise TableError(
                 f"the list should be written to its end, got: {why}. Make room, or write elsewhere."
             ) from error
@@ -420,7 +420,7 @@ def _n_different(cells: Cells, column: str) -> int:
 
 
 def _tell_blanks(table: str, cells: Cells, columns: Sequence[str]) -> None:
-    """Which texts of numbers and dates were taken for missing values."""
+    """Warn of texts among numbers and dates that count as missing values."""
     for column in columns:
         own = quoted(column)
         sql = f"""SELECT {own}, count(*) FROM cells
@@ -462,11 +462,11 @@ def _tell_written(
     table: str, types: Mapping[str, str], kinds: Mapping[str, int], decimal: str | None
 ) -> None:
     """Warn of what was decided about numbers and dates that can be read in two ways."""
-    told: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for column, own in kinds.items():
         if text := _told_of(types[column], own, decimal):
-            told.setdefault(text, []).append(column)
-    for text, columns in told.items():
+            found.setdefault(text, []).append(column)
+    for text, columns in found.items():
         verb = "is" if len(columns) == 1 else "are"
         message = f"{listed(columns)} of {table} {verb} read as {text}"
         warnings.warn(message, UserWarning, stacklevel=6)

@@ -1,4 +1,4 @@
-"""What may be told of people in parts (arms; the top and the rest): nothing of fewer than 20.
+"""What may be shown about groups of people: no number about fewer than 20.
 
 Whoever knows the number of people of a part, and the shares of all but a few of them, knows the few
 as well. So levels are left out until the others are nobody, or 20 people of each part; and numbers
@@ -12,25 +12,25 @@ import numpy as np
 from auucmax._validation import Bools, Floats
 from auucmax.data.covariates import Covariates
 
-LEAST_ROWS = 20  #: people, fewer of whom nothing is told
+LEAST_ROWS = 20  #: people, about fewer of whom no number is shown
 _COARSEST = 0.01  # of a deviation, or of all people
 
 
 def tellable(counts: Floats, *, of_arms: bool) -> Bools:
-    """(k,) the levels whose shares may be told, by the people (parts, k) of each.
+    """(k,) the levels whose shares may be shown, by the people (parts, k) of each.
 
     Each has 20 people of each part, and so have all the others together, if there are any. Nobody
-    in a part can be told too, but ``of_arms`` that would tell the arm of all who have the level.
+    in a part is fine too, but ``of_arms`` that would reveal the arm of all who have the level.
 
     >>> tellable(np.array([[500.0, 300.0, 40.0, 1.0], [500.0, 300.0, 40.0, 0.0]]), of_arms=True)
     array([ True,  True, False, False])
     """
     total = counts.sum(axis=0)
-    told = np.array([_enough(own, of_arms) for own in counts.T], dtype=bool)
-    told &= (total > 0) & (total < total.sum())  # what all have, or nobody, tells nothing
-    while told.any() and not _enough(counts[:, ~told].sum(axis=1), of_arms):
-        told[np.flatnonzero(told)[total[told].argmin()]] = False
-    return told
+    kept = np.array([_enough(own, of_arms) for own in counts.T], dtype=bool)
+    kept &= (total > 0) & (total < total.sum())  # what all have, or nobody, says nothing
+    while kept.any() and not _enough(counts[:, ~kept].sum(axis=1), of_arms):
+        kept[np.flatnonzero(kept)[total[kept].argmin()]] = False
+    return kept
 
 
 def _enough(counts: Floats, of_arms: bool) -> bool:
@@ -40,7 +40,7 @@ def _enough(counts: Floats, of_arms: bool) -> bool:
 
 
 def tellable_columns(covariates: Covariates, parts: Floats, *, of_arms: bool) -> Bools:
-    """(k,) the real columns whose means may be told of ``parts`` (m, n), the people in each.
+    """(k,) the real columns whose means may be shown for ``parts`` (m, n), the people in each.
 
     Of a number, 20 people of a part differ from the most frequent value.
     """

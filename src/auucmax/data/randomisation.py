@@ -55,7 +55,7 @@ def check_randomisation(
     """Test whether the arms of a trial differ before treatment, as they should not.
 
     A raw AUUC is a difference between the arms among those with high scores. If the chance of
-    treatment depends on the features, a score that has learnt who was treated gains by it, and
+    treatment depends on the features, a score that depends on who was treated gains by it, and
     comparing rankings misleads: so test first. Five questions, for each arm against the control:
 
     * *Sample ratio*: are the arms of the planned sizes? Chi-square test of the counts, if
@@ -102,7 +102,7 @@ def check_randomisation(
     missing_outcomes : mapping, optional
         By the printed name of each arm: how many rows have no outcome, and how many were assigned,
         these included. The rows themselves are not in the trial. Where whole groups were treated,
-        count each once, by its first row; counts of rows are taken for so many as there are groups,
+        count each once, by its first row; counts of rows are scaled down to the number of groups,
         which is right where these are of one size. Where treatment varies within groups, count
         rows.
     missing_propensity : mapping, optional
@@ -255,16 +255,16 @@ def _by_chances(
 def _evened(trial: Trial, chance: Floats, rng: np.random.Generator) -> tuple[Trial, str]:
     """Rows of which each had the same chance, drawn at random, and a sentence that says so."""
     kept = np.flatnonzero(even_rows(trial.treated, chance, rng))
-    told = f"chances of treatment are known, {chances_told(chance)}"
+    found = f"chances of treatment are known, {chances_told(chance)}"
     if len(kept) == trial.n_rows:
-        return trial, told
+        return trial, found
     if len(np.unique(trial.treated[kept])) < 2:
         raise ValueError(
             f"propensity should leave rows of both arms to compare, got {len(kept):,} rows of one "
             f"arm among those of like chances. Collect more rows."
         )
     return trial.take(kept), (
-        f"{told}: the arms are compared on {len(kept):,} of the {trial.n_rows:,} rows, drawn such "
+        f"{found}: the arms are compared on {len(kept):,} of the {trial.n_rows:,} rows, drawn such "
         f"that each had the same chance"
     )
 
@@ -401,10 +401,10 @@ def _attrition(
             f"missing_outcomes should give the rows without an outcome, and all rows, of each of "
             f"{', '.join(map(repr, names))}; got {missing!r}. Count rows by arm."
         )
-    tests, told = [], sum(n - lost for lost, n in missing.values())
+    tests, found = [], sum(n - lost for lost, n in missing.values())
     # Of rows: the part that counts. Groups that were counted themselves all do.
-    scale = min(1.0, trial.n_rows / max(min(n_given, told), 1))
-    units = "groups" if told < n_given else "rows"
+    scale = min(1.0, trial.n_rows / max(min(n_given, found), 1))
+    units = "groups" if found < n_given else "rows"
     for arm in names[1:]:
         rows = np.array([missing[arm], missing[names[0]]])
         table = np.rint(scale * np.column_stack([rows[:, 0], rows[:, 1] - rows[:, 0]]))
@@ -451,7 +451,7 @@ def _attrition_by_group(
 def _why_untested(suspect: Suspect) -> str:
     if suspect.target == "outcome":
         return f"{suspect.feature}, which almost settles the outcome and is left out of the model"
-    return f"{suspect.feature}, which tells who was treated and is left out of the model"
+    return f"{suspect.feature}, which reveals who was treated and is left out of the model"
 
 
 def _corrected(tests: list[RandomisationTest]) -> tuple[RandomisationTest, ...]:

@@ -97,7 +97,7 @@ class RandomisationReport(Shown):
     grouping : str
         Whether rows or clusters were tested, and why; empty if no groups were given.
     provided : tuple of str
-        Features that were not tested, for they are said to be known only after treatment.
+        Features that were not tested, since the user named them as known only after treatment.
     households : tuple of str
         Columns that look like a household or a shop, if no groups were given.
     doubts : tuple of Suspect
@@ -138,7 +138,7 @@ class RandomisationReport(Shown):
 
     @property
     def stops(self) -> bool:
-        """Nothing should be learnt from these rows: chance does not explain what was found."""
+        """No model should be trained on these rows: chance does not explain what was found."""
         return bool(self.suspects) or any(t.adjusted_p_value < STOP for t in self.failures)
 
     @property

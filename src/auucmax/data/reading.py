@@ -129,7 +129,7 @@ def read_table(
         all rows of all files: numbers if all are plain ones (``00123``, ``+47`` are texts), dates
         if all are ISO ones (``2024-01-31``, with or without a time of the day), texts otherwise,
         also for yes and no, or true and false. Whole numbers keep all their digits: as texts where
-        64 bits are too few. What is decided of other texts is said by a warning:
+        64 bits are too few. Decisions about other texts are reported by a warning:
 
         * decimal commas, commas between thousands, currencies, per cents and dates such as
           ``31/1/2024`` or ``31/1/24`` are read as such if the column shows which of two meanings
@@ -520,11 +520,11 @@ def _read_excel(file: str, name: str) -> pd.DataFrame:
             if len(sheets := book.sheet_names) > 1:
                 warnings.warn(
                     f"{name} has {len(sheets)} sheets, of which the first, {sheets[0]!r}, is read. "
-                    f"Save another as a file of its own to read it.",
+                    f"Save another as a separate file to read it.",
                     UserWarning,
                     stacklevel=3,
                 )
-            # As the cells are: no text becomes a number, and none is taken for a missing value.
+            # As the cells are: no text becomes a number or a missing value.
             rows = pd.read_excel(book, dtype=object, keep_default_na=False, na_values=[""])
             # Blanks around names are hard to see, here as in the first line of a CSV file.
             names = [name.strip() if isinstance(name, str) else name for name in rows.columns]

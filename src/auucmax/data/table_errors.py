@@ -1,4 +1,4 @@
-"""What is said of a table that cannot be read: expected, got, what to do, in one line."""
+"""Errors of tables that cannot be read: expected, got, what to do, in one line."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _connection(scheme: str, address: str, name: str, stack: ExitStack) -> Any:
             found = sqlite3.connect(_unwritten(file.resolve(), stack), uri=True)
             return ibis.sqlite.from_connection(found)
         with warnings.catch_warnings():
-            # A server that does not know the zone UTC by its name is told it below.
+            # A server that does not know the zone UTC by its name is given it below.
             warnings.filterwarnings("ignore", "Unable to set session timezone", UserWarning)
             connection = ibis.connect(address)
     except ImportError as error:

@@ -1,9 +1,8 @@
 """A raw table as numbers: the kinds of its columns, the texts of its levels, the terms of a model.
 
-``frames`` takes tables of any library and gives results back in it, ``kinds`` says what a column
-holds, reads its values and gives equal values one text whatever the file, ``columns`` is what is
-learnt of a column, and what outcomes tell of its levels, ``summaries`` is what rows tell of
-columns, as counts that add up, ``encoder`` learns features from a table and makes them of another.
+``frames`` takes tables of any library and gives results back in it, ``kinds`` recognises what a
+column holds and gives equal values one text whatever the file, ``columns`` holds fitted columns and
+their terms, ``summaries`` mergeable column statistics, and ``encoder`` turns tables into numbers.
 """
 
 from __future__ import annotations

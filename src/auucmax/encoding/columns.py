@@ -1,9 +1,9 @@
-"""What is learnt of a raw column, and the terms that follow from it: plain data.
+"""A fitted raw column and its terms, as plain data.
 
 A *term* is a feature, a number that is made of one column's value: the value of a number, 1 where
 it is missing, 1 where a text equals a level, the sine of a date's day of the year.
 
-Of a column with many levels, outcomes tell two numbers a level, shrunk towards 0:
+Each level of a column with many levels has two numbers, estimated from outcomes and shrunk:
 
     base_l   = s_l (mean outcome of the level's rows - that of all rows of their arms)
     effect_l = s_l (difference of the arms in the level - difference of the arms in all rows)
@@ -13,9 +13,9 @@ levels themselves, by the likelihood of the numbers of all levels (empirical Bay
 few rows is shrunk most. Where levels differ no more than chance explains, all have 0, and there is
 no such term. Texts that are no level count as one; missing values have 0, as all rows on average.
 
-A row's own outcome must not be in the number that it gets: a model would trust it too much. So rows
-are dealt into folds by their keys, and those that were learnt from get numbers learnt from the
-other folds. All of it comes from sums by fold, level and arm, which add up over batches of rows.
+A row's own outcome must not be in the number that it gets: a model would trust it too much. So
+training rows are assigned to folds by their keys, and their numbers come from the other folds. All
+of it comes from sums by fold, level and arm, which add up over batches of rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 SHIFTS = {"sine": 0.0, "cosine": 0.25}
 WAVE_DIGITS = 6  #: to which waves are rounded
 _SAME_MOMENT = 1e-6  # days: times of two dates that differ by less, in floats, may be the same
-_LEARNT = ("base", "effect")  # terms of levels that are learnt from outcomes
+_OUTCOME_TERMS = ("base", "effect")  # terms of levels, estimated from outcomes
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Term:
 
 @dataclass(frozen=True)
 class Column:
-    """What was learnt of a raw column; its terms follow from it.
+    """A fitted raw column; its terms follow from it.
 
     A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
     their share among all texts; ``takes_new`` if such texts are no mistake though training had few
     or none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if
-    there are many, and outcomes tell of them, they have numbers instead: ``base`` or ``effect``, or
+    there are many whose outcomes differ, they have numbers instead: ``base`` or ``effect``, or
     both, a number a level and one for all other texts. ``more`` are levels that may be among
-    these; only what is not learnt to the end has them.
+    these; only an unfinished column has them.
 
     Another kind has ``fill``, the median, for missing values (None: all were missing), and
     ``varies`` unless all its values are the same. A date has ``cycles``, some of :data:`CYCLES`.
@@ -102,8 +102,8 @@ class Column:
     ) -> Self:
         """Levels of so many rows, some of them with other values than the levels, or none.
 
-        Fewer than ``least`` rows with other values, or with none, get no feature of their own: it
-        would tell of them. They count to no level, and nothing is kept of them.
+        Fewer than ``least`` rows with other values, or with none, get no feature, which
+        would reveal them: they are ignored.
         """
         n_few, n_other = (n_other, 0) if n_other < least else (0, n_other)
         share = n_other / max(n_rows - n_missing, 1)
@@ -138,14 +138,14 @@ class Column:
         return self.kind in ("category", "code")
 
     @property
-    def learnt(self) -> list[str]:
-        """Kinds of its terms that are learnt from outcomes."""
-        return [kind for kind in _LEARNT if getattr(self, kind)]
+    def outcome_terms(self) -> list[str]:
+        """Kinds of its terms that are estimated from outcomes."""
+        return [kind for kind in _OUTCOME_TERMS if getattr(self, kind)]
 
     @property
     def means(self) -> Floats:
-        """(levels + 2, learnt terms): numbers of each level, of other texts, and 0 of missing."""
-        return np.array([(*getattr(self, kind), 0.0) for kind in self.learnt]).T
+        """(levels + 2, outcome terms): numbers of each level, of other texts, and 0 of missing."""
+        return np.array([(*getattr(self, kind), 0.0) for kind in self.outcome_terms]).T
 
     @cached_property
     def terms(self) -> list[Term]:
@@ -155,8 +155,8 @@ class Column:
         ['town=a', 'town=b', 'town: other']
         """
         name, terms = self.name, []
-        if self.learnt:
-            terms += [Term(kind, name, None, 0.0, f"{name}: {kind}") for kind in self.learnt]
+        if self.outcome_terms:
+            terms += [Term(kind, name, None, 0.0, f"{name}: {kind}") for kind in self.outcome_terms]
         elif self.has_levels:
             terms += [Term("level", name, level, 0.0, f"{name}={level}") for level in self.levels]
             terms += [Term("other", name, None, 0.0, f"{name}: other")] if self.has_other else []
@@ -172,7 +172,7 @@ class Column:
         # One value and missing ones: all that there is to know is which.
         if self.has_missing:
             terms.append(Term("missing", name, None, 0.0, f"{name}: missing"))
-        return [] if self.has_levels and not self.learnt and len(terms) == 1 else terms
+        return [] if self.has_levels and not self.outcome_terms and len(terms) == 1 else terms
 
     @property
     def flaw(self) -> str:
@@ -214,7 +214,7 @@ def write_features(
     """Fill the features of one column, which are all zero, from its values.
 
     Values are numbers, NaN where missing; of a column of levels their places among all levels, the
-    next place for other texts, -1 where missing. ``means``: what outcomes told of each row's level.
+    next place for other texts, -1 where missing. ``means``: the outcome means of each row's level.
     """
     if column.has_missing:
         features[:, -1] = values < 0 if column.has_levels else np.isnan(values)
@@ -245,8 +245,8 @@ def _plain(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_right(column: Column) -> bool:
-    """Whether an encoder may have learnt it; the types of its fields are right."""
-    means = [getattr(column, kind) for kind in column.learnt]
+    """Whether an encoder may have made it; the types of its fields are right."""
+    means = [getattr(column, kind) for kind in column.outcome_terms]
     return bool(
         column.kind in KINDS
         and 0 <= column.other_share <= 1
@@ -349,12 +349,12 @@ def means_of(sums: Floats, fewest_rows: int, *, clearly: bool) -> Means:
 def shrunk(deviation: Floats, variance: Floats, known: Bools, clearly: bool = True) -> Floats:
     """Deviations of levels, and of other texts, that have these variances by chance, shrunk.
 
-    Those that are not known are 0. How far levels differ is told by the levels alone.
+    Those that are not known are 0. How far levels differ is estimated from the levels alone.
 
-    >>> alike = np.array([1.0, -1.0, 0.5, -0.5, 0.0])
-    >>> shrunk(alike, np.ones(5), np.full(5, True))
+    >>> values = np.array([1.0, -1.0, 0.5, -0.5, 0.0])
+    >>> shrunk(values, np.ones(5), np.full(5, True))
     array([0., 0., 0., 0., 0.])
-    >>> shrunk(100 * alike, np.ones(5), np.full(5, True)).round()
+    >>> shrunk(100 * values, np.ones(5), np.full(5, True)).round()
     array([ 100., -100.,   50.,  -50.,    0.])
     """
     known = known & (variance > 0)
@@ -373,13 +373,13 @@ def shrunk(deviation: Floats, variance: Floats, known: Bools, clearly: bool = Tr
 
 
 def means_apart(sums: Floats, column: Column) -> Floats:
-    """(folds, levels + 2, learnt terms): what the rows outside of each fold tell of the levels.
+    """(folds, levels + 2, outcome terms): numbers of the levels from the rows outside each fold.
 
     For those levels of the column that have a number by all rows.
     """
-    result = np.zeros((*sums.shape[:2], len(column.learnt)))
+    result = np.zeros((*sums.shape[:2], len(column.outcome_terms)))
     for fold in range(N_FOLDS):
         apart = means_of(sums.sum(axis=0) - sums[fold], 1, clearly=False)
-        for k, kind in enumerate(column.learnt):
+        for k, kind in enumerate(column.outcome_terms):
             result[fold, :-1, k] = getattr(apart, kind)
     return np.where(column.means != 0, result, 0.0)

@@ -1,7 +1,7 @@
 """A table of numbers, texts, booleans and dates as features of a model, in plain terms.
 
 Each feature is one *term* of one column, so that the same encoding can be written as SQL, as JSON
-or as a graph. What was learnt is a list of columns and a list of terms, plain data.
+or as a graph. A fitted encoder is a list of columns and a list of terms, plain data.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _PLURAL = {
     "number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans",
     "code": "numbers", "mixed": "texts",
 }  # fmt: skip
-# Which kinds a user may have taken for levels, or for quantities.
+# Which kinds a user may declare as levels, or as quantities.
 _DECIDED = {
     "categorical": ("number", "category", "boolean", "mixed", "empty"),
     "numeric": ("number", "boolean", "empty"),
@@ -99,7 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       has more than ``max_levels`` levels, and outcomes and treatment of training are given; of
       these the ones that differ clearly. The 500 most frequent levels have numbers of their own,
       all other texts one together; effects need ``min_level_rows`` rows of each arm. A category
-      whose levels outcomes do not tell apart is dropped.
+      whose levels have the same outcomes is dropped.
 
     A column of 3 to 10 different whole numbers that repeat is probably one of *codes*: its values
     are levels, as texts are, and a number that training did not have counts as *other*, or to no
@@ -186,8 +186,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         frame : the rows, columns with names: a frame of pandas or polars, an Arrow table or a
             DuckDB relation, here and in ``transform``.
-        y, treatment : (n,) outcome, and 0/1 or boolean, for the terms that are learnt from them;
-            without both there are none. Rows that were learnt from are to be encoded by
+        y, treatment : (n,) outcome, and 0/1 or boolean, for the terms that are estimated from them;
+            without both there are none. Training rows are to be encoded by
             ``fit_transform`` then, others by ``transform``.
         keys : (n,) whole numbers that name the rows, the same for rows of one household, say.
             Default: their places.
@@ -200,7 +200,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ) -> Floats:
         """Learn from rows, as ``fit`` does, and give their features, (n, p).
 
-        Terms that are learnt from outcomes have numbers learnt from rows of other folds, so that no
+        Terms that are estimated from outcomes have numbers from rows of other folds, so that no
         row's own outcome is in its features: a model is to learn from these. For it the rows that
         ``transform`` makes are others, and :func:`auucmax.certify` does not tell them.
         """
@@ -210,13 +210,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _fit(
         self, frame: Any, y: Any, treatment: Any, keys: ArrayLike | None
     ) -> tuple[dict[str, Floats], NDArray[Any]]:
-        """Learn; what outcomes tell of levels outside of each fold, and the rows' keys."""
+        """Fit; return numbers of the levels outside each fold, and the rows' keys."""
         self._check_parameters()
         table = frame_of(frame)
         if not len(table):
             raise _no_rows()
-        told = [ColumnSummary.of(table[name], self.takes_for_levels) for name in table.columns]
-        self._learn([self._column(*one) for one in zip(map(str, table), told, strict=True)])
+        found = [ColumnSummary.of(table[name], self.takes_for_levels) for name in table.columns]
+        self._learn([self._column(*one) for one in zip(map(str, table), found, strict=True)])
         names = np.arange(len(table)) if keys is None else np.asarray(keys)
         if y is None or treatment is None:
             return {}, names
@@ -241,8 +241,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         counting = Counting.first(self.takes_for_levels, rows.names, rows.max_bytes // 32)
         (found,) = rows.total(counting)
         while more := counting.again(found, most, int(self.min_level_rows)):
-            (told,) = rows.total(more)
-            found = replace(found, columns=found.columns | told.columns)
+            (others,) = rows.total(more)
+            found = replace(found, columns=found.columns | others.columns)
         if not next(iter(found.columns.values())).n_rows:
             raise _no_rows()
         self._learn([self._column(name, own) for name, own in found.columns.items()])
@@ -251,7 +251,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def fit_means(self, rows: Any) -> TrainingEncoder:
         """Learn from the outcomes of rows, wherever they are, and give what encodes these rows.
 
-        ``rows`` are :class:`auucmax.rows.Rows` with frames as X, of which the columns were learnt.
+        ``rows`` are :class:`auucmax.rows.Rows` with frames as X, of which the columns are known.
         One reading, if a column has many levels; none otherwise.
         """
         if not self._many:
@@ -271,7 +271,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         keys: NDArray[Any],
         weight: Floats | None = None,
     ) -> LevelSums:
-        """What is learnt from of rows, for columns of many levels; sums of batches add up."""
+        """Sums of rows for columns of many levels; sums of batches add up."""
         table, found = frame_of(frame), {}
         for column in self._many:
             places = np.empty(0, dtype=np.intp)
@@ -286,15 +286,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             column.name: self._with_means(column, sums.of[column.name]) for column in self._many
         }
         columns = [found.get(column.name, column) for column in self.columns_]
-        dropped = {c.name: "with levels that outcomes do not tell apart"
+        dropped = {c.name: "with levels of the same outcomes"
                    for c in columns if not c.terms}  # fmt: skip
         if len(dropped) < len(columns):  # a table must have features
             kept = [column for column in columns if column.terms]
             self._set(kept, self.dropped_ | dropped, list(self.feature_names_in_))
-        return {c.name: means_apart(sums.of[c.name], c) for c in self.columns_ if c.learnt}
+        return {c.name: means_apart(sums.of[c.name], c) for c in self.columns_ if c.outcome_terms}
 
     def _with_means(self, column: Column, sums: Floats) -> Column:
-        """A column of many levels by what outcomes tell of them; one level, if it is nothing."""
+        """A column of many levels with their outcome terms; one level if they do not differ."""
         total = sums.sum(axis=0)
         # To three digits a number is nobody's.
         base, effect = (
@@ -343,7 +343,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return None
 
     def _column(self, name: str, summary: ColumnSummary) -> Column:
-        """What is learnt of a column, from what its rows tell."""
+        """A fitted column, from its summary."""
         kind, numbers, n_rows = summary.kind(name), summary.numbers, summary.n_rows
         decided = self.takes_for_levels(name, kind)
         if kind == "mixed" and not decided:
@@ -354,7 +354,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         least = int(self.min_level_rows)
         if numbers is not None and numbers.n_infinite:
             raise infinite_numbers(name, numbers.n_infinite)
-        # A median, or a coefficient, of fewer people would tell of them.
+        # A median, or a coefficient, of fewer people would reveal them.
         if numbers is None or not numbers.n or numbers.n < least <= n_rows:
             return Column(name, "number")
         if kind == "number" and decided is None and numbers.few and are_codes(numbers.few, least):
@@ -414,7 +414,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def code_columns(self) -> list[str]:
-        """The columns whose whole numbers were taken for levels, though nobody said so."""
+        """The columns whose whole numbers are treated as levels by default."""
         return [column.name for column in self.columns_ if column.kind == "code"]
 
     def _learn(self, columns: list[Column]) -> Self:
@@ -478,15 +478,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _features(
         self, table: pd.DataFrame, apart: Mapping[str, Floats], keys: NDArray[Any]
     ) -> Floats:
-        """``apart``: numbers of levels by fold, and then ``keys`` deal the rows into the folds."""
+        """``apart``: numbers of levels by fold, and then ``keys`` assign the rows to the folds."""
         fold = fold_of(keys) if apart else None
         parts, first = [], 0
         for column in self.columns_:
             own, means = slice(first, first := first + len(column.terms)), None
             values = self._values(table[column.name], column)
-            if column.learnt:
-                told = apart.get(column.name)
-                means = column.means[values] if told is None else told[fold, values]
+            if column.outcome_terms:
+                found = apart.get(column.name)
+                means = column.means[values] if found is None else found[fold, values]
             parts.append((own, column, values, means))
         features = np.zeros((len(table), len(self.terms_)))
         # Rows in blocks: a column of the whole matrix is spread over all of its memory.
@@ -519,7 +519,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array([term.name for term in self.terms_], dtype=object)
 
     def to_dict(self) -> dict[str, Any]:
-        """What was learnt, as plain JSON.
+        """The fitted encoder as plain JSON.
 
         >>> encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"town": ["Oslo", "Rome"]}))
         >>> TableEncoder.from_dict(encoder.to_dict()).terms_ == encoder.terms_
@@ -593,7 +593,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"column {column.name!r}", f"one of the training levels, {listed(column.levels)}",
                 f"{listed(new)} in {rows} row{'s' * (rows != 1)}",
                 "Correct the values, train again with them, or set new levels to 'other', which "
-                "counts them to no level.",
+                "ignores them.",
             )  # fmt: skip
         _tell_many_new(column, rows, present, new)
         return places
@@ -601,9 +601,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class TrainingEncoder:
-    """Encodes rows that an encoder learnt from: a step of rows, from batch to batch.
+    """Encodes training rows: a step of rows, from batch to batch.
 
-    Numbers of levels are learnt from the rows of other folds, ``apart``.
+    Numbers of levels come from the rows of other folds, ``apart``.
     """
 
     encoder: TableEncoder

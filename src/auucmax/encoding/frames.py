@@ -1,9 +1,9 @@
 """Tables of any library at the door: as pandas frames that share their memory, and back.
 
-narwhals tells what came: a frame of polars (lazy ones, too), an Arrow table, a DuckDB relation, or
-any other that it knows. Columns are handed over one by one, by Arrow, and only those that are
-asked for: numbers without missing values, and texts of Arrow, are not copied. Inside, all columns
-are pandas series; a pandas frame stays as it is.
+narwhals recognises the table: a frame of polars (lazy ones, too), an Arrow table, a DuckDB
+relation, or any other that it knows. Columns are handed over one by one, by Arrow, and only those
+that are asked for: numbers without missing values, and texts of Arrow, are not copied. Inside, all
+columns are pandas series; a pandas frame stays as it is.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def is_frame(table: Any) -> bool:
     """
     if isinstance(table, pd.DataFrame):
         return True
-    if isinstance(table, (str, PathLike, list, tuple, np.ndarray)):  # mostly, and told at once
+    if isinstance(table, (str, PathLike, list, tuple, np.ndarray)):  # the usual case
         return False
     import narwhals.stable.v2 as nw
 

@@ -94,7 +94,7 @@ def counted_as(text: str, levels: Collection[str]) -> str | None:
 def other_spellings(levels: Collection[str]) -> dict[str, str]:
     """Texts of booleans that are no levels, and the level that each counts as.
 
-    A word that is a level in two spellings is told apart by them, and has no others. Where the
+    A word that is a level in two spellings is distinguished by them, and has no others. Where the
     levels are no and yes, n and y, or f and t, booleans are these: a database may have read so.
 
     >>> other_spellings(["True", "no"])
@@ -180,10 +180,10 @@ def outcome_numbers(column: pd.Series) -> pd.Series:
     return column
 
 
-#: What a column is learnt as; a "code" is a number whose values are taken for levels.
+#: Kinds of columns; a "code" is a number whose values are levels.
 KINDS = ("number", "category", "date", "boolean", "code")
-FEWEST_CODES, MOST_CODES = 3, 10  #: different whole numbers of a column that are taken for codes
-_EXACT = 2.0**53  # whole numbers below are told apart as floats
+FEWEST_CODES, MOST_CODES = 3, 10  #: different whole numbers of a column that are codes
+_EXACT = 2.0**53  # whole numbers below differ as floats
 _FIRST_LOOK = 1_000  # rows that show of most columns that they are no codes
 _DAY_IN_MICROSECONDS = 86_400e6
 # Kinds by what pandas infers from Python objects.
@@ -310,7 +310,7 @@ def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
 def value_counts(values: Floats) -> dict[float, int] | None:
     """Rows of each value, if numbers (none missing) are few whole ones; None if not.
 
-    Most columns are told by their first rows.
+    The first rows decide for most columns.
     """
     for some in (values[:_FIRST_LOOK], values):
         found = pd.unique(some)
@@ -446,7 +446,7 @@ WRITTEN_AS = {
     "MONTH FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), "
     "['%m/%d/%y', '%m/%d/%Y']) AS DATE)",
 }
-#: What is said of a column that is read so.
+#: How a column was read, in words.
 WRITTEN_WORDS = {
     "DECIMAL COMMA": "numbers with decimal commas",
     "POINTS BETWEEN THOUSANDS": "numbers with points between thousands",

@@ -1,4 +1,4 @@
-"""Slow twins: features, and what outcomes tell of levels, by their definitions."""
+"""Slow twins: features, and outcome terms of levels, by their definitions."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
         if column.kind == "code" and not missing:
             value = float(value)
         text = None if missing else counted_as(level_text(value), column.levels)
-        if term.kind in column.learnt and text is not None:
+        if term.kind in column.outcome_terms and text is not None:
             known = dict(zip(column.levels, getattr(column, term.kind), strict=False))
             return known.get(text, getattr(column, term.kind)[-1])
-        if term.kind in ("missing", *column.learnt):
+        if term.kind in ("missing", *column.outcome_terms):
             return float(text is None and term.kind == "missing")
         if term.kind == "level":
             return float(text == term.level)

@@ -1,8 +1,8 @@
-"""What rows tell of raw columns, as summaries that add up: of a frame, or of batches anywhere.
+"""Mergeable column statistics, of a frame or of batches anywhere.
 
 A text column is counts of its texts, a column of numbers, booleans or dates the number of its
 values, the ends of them, counts of few different ones (which may be codes), and bounds of the
-median. What is learnt of a column follows from its summary, the same for the rows of a frame and
+median. A fitted column follows from its summary, the same for the rows of a frame and
 for batches of rows on a cluster. Summaries stay small for any number of rows:
 
 * Of a text column at most so many texts are counted. If there are more, one more reading counts
@@ -222,7 +222,7 @@ class NumberSummary:
 
     def __add__(self, other: NumberSummary) -> NumberSummary:
         few = _added(self.few, other.few)
-        m = min(len(self.low), len(other.low))  # of dates beside numbers nothing is learnt
+        m = min(len(self.low), len(other.low))  # a column of dates and numbers is refused
         return NumberSummary(
             self.n + other.n,
             self.n_infinite + other.n_infinite,
@@ -309,7 +309,7 @@ class TextCounts:
 
 
 class Task(NamedTuple):
-    """How columns are counted: nothing is said for all rows of a frame, whose summaries do not add.
+    """How columns are counted; all rows of a frame at once have no limits.
 
     ``edges`` are those of the bins of each column that may hold numbers. At most ``most_texts`` are
     counted; of columns in ``wanted`` those that may count as one of these texts, all of them.
@@ -325,7 +325,7 @@ _ALL = Task()
 
 @dataclass(frozen=True, eq=False)
 class ColumnSummary:
-    """What rows tell of a column.
+    """Statistics of a column.
 
     ``kinds`` are those of batches that have values, ``types`` of those that have none.
     """
@@ -381,7 +381,7 @@ def _sum(one: Any, other: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TableSummary:
-    """What rows tell of each column."""
+    """Statistics of each column."""
 
     columns: dict[str, ColumnSummary]
 

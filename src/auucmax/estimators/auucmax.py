@@ -203,7 +203,7 @@ class AUUCMax(UpliftEstimator):
         self._fit_rows(array_rows(X, y, treated, sample_weight))
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
-        """The one way to fit, wherever the rows are; returns those learnt from and those kept."""
+        """Fit rows of any kind; return the training rows and those kept apart."""
         self._check_parameters()
         if self.selection == "certificate" and rows.weighted:
             raise ValueError(_WEIGHTS)
@@ -327,7 +327,7 @@ def _check_half(rows: LearningRows) -> None:
     for arm, own in (("treated", counts[:2]), ("control", counts[2:])):
         if not min(own):
             raise ValueError(
-                f"each arm should have both outcomes in the half that is learnt from, got one in "
+                f"each arm should have both outcomes in the training half, got one in "
                 f"the {arm} arm. There are too few rows to keep half "
                 f"apart: use selection='cv' or 'bound'."
             )

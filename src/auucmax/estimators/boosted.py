@@ -55,7 +55,7 @@ class BoostedEffect(UpliftEstimator):
     ----------
     base_rounds, effect_rounds : numbers of trees that are tried, from small to large.
     n_folds : by which they are chosen; fewer, where an outcome of an arm is rarer.
-    max_rows : of more rows a random part of so many is learnt from.
+    max_rows : of more rows, a random sample of so many is used.
     n_jobs : folds that grow at a time, in threads; None or -1: as many as there are processors. The
         result does not depend on it.
     random_state : of the folds and of the part.
@@ -65,8 +65,8 @@ class BoostedEffect(UpliftEstimator):
     ----------
     members_ : a :class:`Member` for each start that counts.
     share_ : the share of treated rows. fill_ : (d,) what stands for missing values in the starts.
-    n_rows_ : how many rows were learnt from.
-    learnt_ : "0/1", "whether" or "number": what of the outcome is learnt.
+    n_rows_ : number of training rows.
+    modelled_ : "0/1", "whether" or "number": what of the outcome is modelled.
     amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
     log_loss_ : out of fold, in total, of each start.
     n_parameters_ : coefficients, and a value for each leaf plus a threshold for each split.
@@ -118,7 +118,7 @@ class BoostedEffect(UpliftEstimator):
             random_state=self.random_state,
             target=target,
         )
-        self.learnt_, self.amounts_ = target.learnt, target.amounts
+        self.modelled_, self.amounts_ = target.modelled, target.amounts
         self.n_rows_, self.share_, self.fill_ = len(own.y), path.share, path.design.fill
         growing = _Growing(own, path, target.loss, effective_n_jobs(self.n_jobs or -1))
         rounds = tuple(self.base_rounds), tuple(self.effect_rounds)
@@ -138,7 +138,7 @@ class BoostedEffect(UpliftEstimator):
         self.n_parameters_ = sum(member.n_parameters for member in self.members_)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        numbers, mean = filled(X, self.fill_), loss_of(self.learnt_).mean
+        numbers, mean = filled(X, self.fill_), loss_of(self.modelled_).mean
         scores = np.zeros(len(X))
         for member in self.members_:
             base, effect = member.parts(X, numbers, None if self.n_jobs == -1 else self.n_jobs)

@@ -8,7 +8,7 @@ Each tree is the one that LightGBM grows in the same bins: the leaf with the lar
 gains and values are those of a Newton step, a side of a split must have rows enough, as its Hessian
 tells their number, and a column without gain in a leaf is not tried below it. It is not LightGBM
 because trees of four to six leaves take half of its time here (``python -m benchmarks ensemble``):
-rows of all folds share their bins, rows that are not learnt from are scored on the way, and sums
+rows of all folds share their bins, held-out rows are scored on the way, and sums
 are of whole numbers, which no order changes.
 """
 
@@ -109,7 +109,7 @@ class Boosting:
     """Trees that are grown one after the other; ``score`` (n,) is what they give all rows.
 
     ``offset``, ``slope``, ``y`` and ``weight`` are (n,); ``parts`` (m, 2) the ranges of rows that
-    are learnt from: the others are scored.
+    are trained on: the others are scored.
     """
 
     bins: Bins

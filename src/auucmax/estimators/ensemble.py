@@ -1,7 +1,7 @@
 """The mean of the ranks that several models give: by default a linear one and boosted trees.
 
 A score of one model says little on the scale of another; ranks are on one scale. A model's rank of
-a person is that of the score among the rows that were learnt from, between 0 and 1, which is kept
+a person is that of the score among the training rows, between 0 and 1, which is kept
 as at most 1,000 knots with straight lines between them, each the mean of at least 20 rows.
 """
 
@@ -44,7 +44,7 @@ class UpliftEnsemble(UpliftEstimator):
     estimators : models with ``fit(X, y, *, treatment)`` and ``predict(X)``; None:
         ``ShrunkInteractions`` and ``BoostedEffect``.
     max_rows : that trees of the default members are grown from.
-    random_state : of the members whose own is None: the default members deal the same folds.
+    random_state : of the members whose own is None: the default members use the same folds.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -95,7 +95,7 @@ class UpliftEnsemble(UpliftEstimator):
     def new_members(self) -> list[Any]:
         """The models that are to be fitted, with their seeds.
 
-        Models of different kinds have one seed, so that those that deal folds deal the same; a
+        Models of different kinds have one seed, so that those that use folds use the same; a
         second model of a kind has another, or it would be the first one again.
         """
         given = self.estimators

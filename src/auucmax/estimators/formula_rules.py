@@ -92,7 +92,7 @@ def _shrunk(estimator: Any) -> Formula:
         (treated, estimator.treated_intercept_, estimator.treated_coef_),
         (-control, estimator.control_intercept_, estimator.control_coef_),
     )
-    link = loss_of(estimator.learnt_).link
+    link = loss_of(estimator.modelled_).link
     parts = [
         Part(sign * float(weight), link, float(intercept), coef)
         for sign, intercepts, coefs in arms
@@ -107,7 +107,7 @@ def _boosted(estimator: Any) -> Formula:
     members, share = estimator.members_, estimator.share_
     trees = [tree for m in members for tree in (m.base_trees, m.effect_trees) if tree is not None]
     places = {id(tree): k for k, tree in enumerate(trees)}
-    (treated, control), link = estimator.amounts_.tolist(), loss_of(estimator.learnt_).link
+    (treated, control), link = estimator.amounts_.tolist(), loss_of(estimator.modelled_).link
     parts = []
     for member in members:
         for sign, d in ((treated, 1 - share), (-control, -share)):
@@ -194,8 +194,8 @@ def _check(formula: Formula | RankMean, estimator: Any) -> None:
     """A model that looks linear may still predict otherwise: compare, on made-up rows."""
     rng = np.random.default_rng(0)
     members = formula.members if isinstance(formula, RankMean) else (formula,)
-    told = [_rows_that_tell(part, m.n_features, rng) for m in members for part in m.parts]
-    rows = np.concatenate(told)
+    rows_to_check = [_rows_that_tell(part, m.n_features, rng) for m in members for part in m.parts]
+    rows = np.concatenate(rows_to_check)
     names = getattr(estimator, "feature_names_in_", None)
     table = rows if names is None else pd.DataFrame(rows, columns=names)
     with warnings.catch_warnings():

@@ -1,6 +1,6 @@
 """What fitting and choosing a linear score asks of its rows, in memory or elsewhere.
 
-Of rows that are read batch by batch one look tells what is needed to start with, and AUUC comes
+For rows that are read batch by batch, one pass collects what is needed to start, and AUUC comes
 from bins of scores. In memory answers are exact. Folds are the same for both.
 """
 
@@ -107,9 +107,9 @@ class Fold(NamedTuple):
 class LearningRows:
     """Rows that a linear score learns from, wherever they are; :meth:`of` makes them.
 
-    Readings are what costs: one look tells what is needed to start with, and ``known`` are sums of
+    Readings are what costs: one pass collects what is needed to start, and ``known`` are sums of
     the rows by class where somebody has them, so that even the look can be spared. ``levels`` are
-    those of the outcome: 0/1, unless told otherwise; None: learnt from the rows, which takes one
+    those of the outcome: 0/1 by default; None: found from the rows, which takes one
     more reading if outcomes are not 0/1, and two if they are many.
     """
 
@@ -142,7 +142,7 @@ class LearningRows:
 
     @cached_property
     def levels(self) -> OutcomeLevels:
-        """Levels of the outcome, told or learnt."""
+        """Levels of the outcome, given or found."""
         return self._learnt[0] if self._levels is None else self._levels
 
     @property
@@ -185,7 +185,7 @@ class LearningRows:
         return self.look.squares
 
     def scaling(self, kind: str) -> Scaling:
-        """A scaling of this kind, with factors and shifts learnt from these rows."""
+        """A scaling of this kind, with factors and shifts of these rows."""
         rows = self._unit if kind == "unit-rows" else self
         squares = rows.squares() if kind == "column-l2" else None
         return scaling_of(kind, *rows.column_range(), squares=squares)
@@ -261,9 +261,10 @@ class LearningRows:
         rest: Sequence[Step] = [HashedPart(N_FOLDS, _others(k), seed) for k in range(N_FOLDS)]
         if fewest < 20 * N_FOLDS:  # too rare to be left to chance: each fold has its share
             cut = float(np.nextafter(self.levels.cut_point, -np.inf))
-            dealt = yield from dealt_folds(self.rows, N_FOLDS, seed, cut)
+            assigned = yield from dealt_folds(self.rows, N_FOLDS, seed, cut)
             test, rest = (
-                [DealtPart(dealt, k, own) for k in range(dealt.n_folds)] for own in (True, False)
+                [DealtPart(assigned, k, own) for k in range(assigned.n_folds)]
+                for own in (True, False)
             )
         # The sums of the rows to learn from follow from those of all: no reading of their own.
         sums = yield from self._sums_of(test)
@@ -294,7 +295,7 @@ class LearningRows:
     def halves(self, random_state: int | None) -> tuple[LearningRows, LearningRows]:
         """Rows to learn from, and rows kept apart, by a hash of the row's key."""
         seed = seed_of(random_state)
-        # Levels that are to be learnt are learnt from the first half alone, without a reading more.
+        # Unknown levels are found from the first half alone, without another reading.
         learn, kept = (self.rows.part(HashedPart(2, (k,), seed)) for k in (0, 1))
         return LearningRows.of(learn, levels=self._levels), LearningRows.of(kept)
 
@@ -313,7 +314,7 @@ class LearningRows:
         if share >= 1:
             yield self
             return
-        # A seed of its own: folds of the rows that are drawn should not follow from the draw.
+        # A separate seed: folds of the rows that are drawn should not follow from the draw.
         with self.rows.part(Share(share, seed_of(random_state) ^ 1)).cached() as few:
             yield LearningRows.of(few, levels=self.levels)
 

@@ -3,8 +3,8 @@
 They work over any scikit-learn model. One that the user gives gets X as it came (frames, strings
 and missing values too), to deal with in its own way. The default models are linear, on features
 that are standardised for the fit, so that neither units nor shifts of a column matter and the l2
-penalty of logistic regression (C = 1) acts on all columns alike; the coefficients are then brought
-back to the units of X.
+penalty of logistic regression (C = 1) acts on all columns equally; the coefficients are then
+brought back to the units of X.
 
 Weights that are whole numbers count copies of rows. Of other weights only the ratios matter: they
 are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on.

@@ -358,7 +358,7 @@ class NormSearch:
         return Choice(candidates[best], bound, table, top)
 
     def _top(self, rows: LearningRows) -> Question[TopFit | None]:
-        """The fit over the largest ball, where others start from it or norms are parts of its own.
+        """The fit over the largest ball, where others start from it or norms are parts of it.
 
         None where neither is so: without convexity no candidate is a start for another.
         """
@@ -378,7 +378,7 @@ class NormSearch:
     def _judge(
         self, fold: Fold, candidates: Sequence[Candidate], top: TopFit | None
     ) -> Question[list[float]]:
-        """AUUC of the candidates' norms in a fold, of scores that learnt from the other folds."""
+        """AUUC of the candidates' norms in a fold, by models trained on the other folds."""
         fitted = yield from self.path.refit(fold.train(), candidates, top, FOLD_TOLERANCE)
         return (yield from fold.test().auucs([c.coef for c in fitted], "joint", FOLD_BINS))
 

@@ -34,7 +34,7 @@ class ScoreOnly(UpliftEstimator):
       columns, the score is their difference;
     * ``model(X)``, any function.
 
-    X is passed on as it comes, frame or array. Scores must be finite, one a row: (n,) or (n, 1).
+    X is passed on unchanged, frame or array. Scores must be finite, one a row: (n,) or (n, 1).
     A model of several treatments needs a function that takes one: ``lambda X: model.predict(X)[:,
     0]``, say. A classifier of the outcome is refused, since its ``predict`` returns labels.
 
@@ -157,7 +157,7 @@ class ScoreOnly(UpliftEstimator):
         return self.fit_with is None or hasattr(self, "scorer_")
 
     def __sklearn_clone__(self) -> ScoreOnly:
-        # scikit-learn would clone the model too, and so forget what it has learnt.
+        # scikit-learn would clone the model too, and so forget its fit.
         return type(self)(self.model, fit_with=self.fit_with, control=self.control)
 
 

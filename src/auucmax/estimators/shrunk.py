@@ -72,7 +72,7 @@ class ShrunkInteractions(UpliftEstimator):
 
     Attributes
     ----------
-    learnt_ : "0/1", "whether" or "number": what of the outcome is learnt.
+    modelled_ : "0/1", "whether" or "number": what of the outcome is modelled.
     amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
     path_ : frame with the strength, the out-of-fold log-loss (total) and the weight of each model.
     weights_ : (k,) of the models that count.
@@ -127,7 +127,7 @@ class ShrunkInteractions(UpliftEstimator):
             random_state=self.random_state,
             target=target,
         )
-        self.learnt_, self.amounts_ = target.learnt, target.amounts
+        self.modelled_, self.amounts_ = target.modelled, target.amounts
         self.path_ = pd.DataFrame(
             {"strength": path.strengths, "log_loss": path.losses, "weight": path.weights}
         )
@@ -148,7 +148,7 @@ class ShrunkInteractions(UpliftEstimator):
         )
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        scores, mean = np.empty(len(X)), loss_of(self.learnt_).mean
+        scores, mean = np.empty(len(X)), loss_of(self.modelled_).mean
         for start in range(0, len(X), BLOCK):
             block = filled(X[start : start + BLOCK], self.fill_)
             block = expanded(block, self.hinge_columns_, self.hinge_knots_)
@@ -203,8 +203,8 @@ def shrunk_path(
 
 
 def _share_and_mean(rows: ArrayRows, target: Target) -> tuple[float, float]:
-    """The share of treated rows, and the mean of what is learnt."""
-    if target.learnt == "number":
+    """The share of treated rows, and the mean of the target."""
+    if target.modelled == "number":
         weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         total = weight.sum()
         return float(weight @ rows.treated / total), float(weight @ rows.y / total)

@@ -1,6 +1,7 @@
 """What shrunk and boosted models learn of an outcome, and the loss that they minimise.
 
-Outcomes of three kinds are learnt in one way, as z(x, t) = g(x) + d f(x), d = t - share of treated:
+Outcomes of three kinds are modelled in one way, as z(x, t) = g(x) + d f(x), d = t - share of
+treated:
 
 * 0/1: log-loss, P(y = 1) = expit(z).
 * Whether, where at least half of the rows have the smallest or the largest outcome, 0 say: the
@@ -9,7 +10,7 @@ Outcomes of three kinds are learnt in one way, as z(x, t) = g(x) + d f(x), d = t
 * Numbers, all others: squared loss of the outcome in standard deviations.
 
 Large outcomes are winsorised, as one of them could decide a ranking: those that are not the usual
-one at their 1% and 99% quantiles, those that are learnt as numbers likewise.
+one at their 1% and 99% quantiles, those that are modelled as numbers likewise.
 
     score(x) = treated amount mean(z(x, 1)) - control amount mean(z(x, 0))
 
@@ -33,7 +34,7 @@ from auucmax.rows import ArrayRows, Batch, Sample
 
 TAIL = 0.01  #: of outcomes on either side that are winsorised
 CLEARLY = 4.0  #: squared standard errors that a difference of amounts has to be beyond, to count
-SAMPLE = 1_000_000  #: rows, at most, that amounts, quantiles and ranks are learnt from
+SAMPLE = 1_000_000  #: rows, at most, that amounts, quantiles and ranks are computed from
 
 
 class Loss(ABC):
@@ -176,20 +177,20 @@ def _log_sums(numbers: Floats, weight: Floats) -> Floats:
 BINOMIAL, GAUSSIAN = Binomial(), Gaussian()
 
 
-def loss_of(learnt: str) -> Loss:
+def loss_of(modelled: str) -> Loss:
     """The loss for a target: "0/1", "whether" or "number"."""
-    return GAUSSIAN if learnt == "number" else BINOMIAL
+    return GAUSSIAN if modelled == "number" else BINOMIAL
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is learnt of an outcome; calling it with a batch puts it in the outcome's place.
+    """The target that a model is fitted to; calling it with a batch puts it in the outcome's place.
 
     ``amounts`` (2,) are those of treated and control. Of "whether" ``usual`` is the outcome that
     does not count; a "number" is clipped to ``low`` and ``high``, less ``centre``, over the amount.
     """
 
-    learnt: str
+    modelled: str
     amounts: Floats
     usual: float = 0.0
     low: float = -np.inf
@@ -198,26 +199,26 @@ class Target:
 
     @property
     def loss(self) -> Loss:
-        return loss_of(self.learnt)
+        return loss_of(self.modelled)
 
     @property
     def cut(self) -> float:
-        """Between two strata of what is learnt, of which every fold has its share."""
-        return 0.0 if self.learnt == "number" else 0.5
+        """Between two strata of the target, of which every fold has its share."""
+        return 0.0 if self.modelled == "number" else 0.5
 
     def __call__(self, batch: Batch) -> Batch:
-        if self.learnt == "whether":
+        if self.modelled == "whether":
             return batch._replace(y=(batch.y != self.usual).astype(np.float64))
         scaled = (np.clip(batch.y, self.low, self.high) - self.centre) / self.amounts[0]
         return batch._replace(y=scaled)
 
     def of(self, rows: ArrayRows) -> ArrayRows:
-        """The rows with what is learnt as their outcome."""
-        return rows if self.learnt == "0/1" else rows.part(self)
+        """The rows with the target as their outcome."""
+        return rows if self.modelled == "0/1" else rows.part(self)
 
 
 def target_of(rows: ArrayRows) -> Target:
-    """What is learnt of the outcomes of some rows."""
+    """The target for the outcomes of some rows."""
     y = rows.y
     low, high = float(y.min()), float(y.max())
     if low == high:

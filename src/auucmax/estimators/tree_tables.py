@@ -3,7 +3,7 @@
 A *column* is a feature, together with the side to which its missing values go. The code of a row in
 it is the number of thresholds, those of all trees, below the row's value; it is found once for all
 trees. The few thresholds of one tree cut the codes of each of its columns into stretches, and all
-rows of a *cell*, one stretch of each column, come to the same leaf. The place of a cell in the
+rows of a *cell*, one stretch of each column, end in the same leaf. The place of a cell in the
 table of the tree is a sum of one number a column, which the code tells. So a tree takes one look a
 column and one for the value, and none depends on the one before it.
 """

@@ -94,9 +94,9 @@ def add_rows(codes, n_columns, rows, packed, direct, sums, found):
 def best_split(found, n_bins, has_gap, n_rows, limits, scales, is_open, split):
     """The best split of a leaf: column, code, side of missing values; returns its gain, or 0.
 
-    As LightGBM has it: rows of a side are told by their Hessians, codes are tried from the last to
-    the first and, where values are missing, once more with these on the right. Columns that are not
-    ``is_open`` are left out; one that offers no gain is closed, for the leaves below as well.
+    As LightGBM has it: rows of a side are counted by their Hessians, codes are tried from the last
+    to the first and, where values are missing, once more with these on the right. Columns that are
+    not ``is_open`` are left out; one that offers no gain is closed, for the leaves below as well.
     """
     least_rows, least_hessian, penalty = limits[0], limits[1], limits[2]
     total, whole = 0, 0
@@ -141,7 +141,7 @@ def best_split(found, n_bins, has_gap, n_rows, limits, scales, is_open, split):
 
 @compiled(nogil=True, error_model="numpy")
 def divide(codes, split, leaf, new, parts, node):
-    """Give the rows on the right of a leaf's split to a new leaf; how many are learnt from."""
+    """Give the rows on the right of a leaf's split to a new leaf; how many are training rows."""
     last, own = np.uint8(split[1]), codes[split[0]]
     old, other = np.uint8(leaf), np.uint8(new)
     beyond = np.uint8(GAP) if split[2] else np.uint8(0)  # a code that stays, whatever the split
@@ -158,7 +158,7 @@ def divide(codes, split, leaf, new, parts, node):
 
 @compiled(nogil=True, error_model="numpy")
 def collect(node, leaf, parts, packed, rows, own):
-    """Places, and packed numbers, of the rows of a leaf that are learnt from; how many they are."""
+    """Places, packed numbers, and count of the training rows of a leaf."""
     n, wanted = 0, np.uint8(leaf)
     for part in range(parts.shape[0]):
         start = parts[part, 0]

@@ -273,7 +273,7 @@ def _effect(column: Column, weighted: Iterable[tuple[Term, float]]) -> Effect:
             sums[term.kind] += weight
         if term.kind == "value":
             fill = float(term.fill)
-    for kind in column.learnt:
+    for kind in column.outcome_terms:
         *of_levels, of_other = getattr(column, kind)
         for level, number in zip(column.levels, of_levels, strict=True):
             levels[level] = levels.get(level, 0.0) + sums[kind] * number

@@ -5,7 +5,7 @@ and strides, into a small float64 buffer of shape (features, CHUNK) that stays i
 cache, so X itself is read once and never copied. All arithmetic is float64.
 
 A pass handles the rows start <= i < stop and adds to ``out``. The caller gives every block of rows
-an ``out`` of its own and adds them up in block order: the result does not depend on the number of
+a separate ``out`` and adds them up in block order: the result does not depend on the number of
 threads. The twins in numpy, with the same arguments, are in ``kernels_numpy.py``.
 """
 

@@ -9,7 +9,7 @@ so pairs of any outcome are L - 1 problems of winners and losers on the same sum
 of 0 and 1 have one threshold: four classes in both arms, and each pair counts 1.
 
 Few different outcomes (0/1, counts) have a level each, and nothing is lost. Of more, 0 has a level
-of its own and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of an arm in a
+by itself and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of an arm in a
 level, or none of it (of an arm of less than four times as many, a quarter). The value of a level is
 the mean of its rows in the arm, so that an arm's total stays what it is. One order of 5,000 then
 counts as the mean of the largest twenty or more: the ranking does not hang on it.

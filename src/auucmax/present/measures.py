@@ -166,7 +166,7 @@ def _(found: Certificate) -> Brief:
 
 @brief.register
 def _(found: ProgressiveCertificate) -> Brief:
-    low, high = map(words.percent, found.learnt)
+    low, high = map(words.percent, found.trained_on)
     facts = [
         ("AUUC", _bounds(found.lower_bound)),
         ("Trained on", f"{low} to {high} of the rows; more rows were used for the final model"),

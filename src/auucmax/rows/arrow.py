@@ -248,7 +248,7 @@ class _ParquetFiles:
             if dict(zip(schema.names, schema.types, strict=True)) != types:
                 raise TableError(
                     f"{Path(file).name} should have the columns and types of "
-                    f"{Path(self.files[0]).name}, got others. Write the files alike."
+                    f"{Path(self.files[0]).name}, got others. Write the files in the same way."
                 )
         return first
 

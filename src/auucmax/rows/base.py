@@ -9,7 +9,7 @@ An algorithm that needs several readings is written as a generator, a *question*
 that it asks with the summaries that it wants of them, and is sent their totals. :func:`together`
 makes one question of several, which then share their readings; :func:`ask` answers one.
 
-A few of the rows tell whether those that are read again are the same, in the same order.
+A few of the rows show whether those that are read again are the same, in the same order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def order_mark(batch: Batch) -> int:
 
     Marks of batches add up, modulo 2^64, to that of all. Which rows depends on their places in the
     partition (:data:`FIRST_KEY`), not on the batches: 32 of each 1,024 up to place 32,768, and then
-    of each 32,768. Features and outcomes are told apart as float32: a query may add numbers in
+    of each 32,768. Features and outcomes are compared as float32: a query may add numbers in
     another order each time, which changes the last digits of a float64.
     """
     keys, base = batch.keys, int(batch.keys[0]) >> FIRST_KEY << FIRST_KEY

@@ -1,6 +1,6 @@
 """Networks as named arrays: shapes, how they start, what they compute; a fitted one and its scales.
 
-The functions of layers take numpy arrays and torch tensors alike, so training (torch) and scoring
+The functions of layers take numpy arrays or torch tensors, so training (torch) and scoring
 (numpy) share one definition, and a fitted network scores without torch.
 """
 

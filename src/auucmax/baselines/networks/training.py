@@ -59,7 +59,7 @@ class NetworkRows:
     ) -> Iterator[tuple[NDArray[np.intp], int]]:
         """Positions of the rows of each batch, treated first, and how many are treated.
 
-        Each arm is dealt to the batches in equal parts, so all have the same share of treated.
+        Each arm is split over the batches in equal parts, so all have the same share of treated.
         """
         n = len(self.y)
         arms = np.arange(self.n_treated), np.arange(self.n_treated, n)
