@@ -14,7 +14,7 @@ from auucmax.results import Estimate
 
 pytestmark = pytest.mark.gate
 SHARE, CHANCES = 0.3, (0.1, 0.9)
-N_TRIALS, CAMPAIGNS = 10, 4  # with models of them
+N_TRIALS, CAMPAIGNS = 6, 5  # with models of them
 NAMES = {"chosen": "top", "propensity": "chance", "treatment": "mail", "outcome": "visit"}
 
 

@@ -1,13 +1,13 @@
 """Sums of mean outcomes over cells and arms, with intervals.
 
-A *cell* holds the rows that had the same chance of treatment: chosen or not, and the chance that
-was recorded. With m_ca the mean outcome of arm a in cell c, everything that is told of a campaign
-is a contrast, sum over cells and arms of k_ca m_ca: the gain of treating a list has k = +- its
-people in the cell, in the treated and in the control arm.
+A *cell* holds rows with the same chosen arm and the same propensities. With m_ca the mean outcome
+of arm a in cell c, every gain of a campaign is a contrast, sum over cells and arms of k_ca m_ca:
+for the gain of treating a list k is plus or minus its people in the cell, in the treated and in the
+control arm.
 
 Intervals: for 0/1 outcomes of independent rows the score limits of each mean, joined as Newcombe
 joins two (Donner and Zou 2012); otherwise Student's t with Hall's transformation, on the totals of
-groups if rows belong together. Where nothing holds there is none, and the reason is said.
+groups if rows belong together. With too few rows there is no interval, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class CellMeans:
         """
         flat, mean = coefficients.ravel(), self.means.ravel()
         used = np.flatnonzero(flat)
-        if not len(used):  # the difference of a thing and itself
+        if not len(used):  # both sides are the same
             return Estimate(value=0.0, se=0.0, lower=0.0, upper=0.0)
         value = float(flat @ mean)
         moments = self._moments(flat, used)
