@@ -101,10 +101,23 @@ def test_states_of_harm_and_of_few_rows():
     assert {own.decision.state for own in missing} == {State.UNKNOWN}
 
 
-def test_costs_of_other_ratios_are_not_judged():
+def test_costs_of_other_ratios_are_not_judged(tmp_path):
     found = slider(model("arms").evidence, Terms(cost=(1.0, 1.0), value=9.0), 5_000, "")
     assert len(found.points) == 1
     assert found.first.decision.state == State.UNKNOWN
+    write_report(model("arms"), tmp_path / "r.html", cost=[1, 1], value=9)
+    page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert not [tag for tag, _ in page.elements if tag == "input"]
+
+
+def test_a_share_of_several_arms_with_costs_is_a_budget(tmp_path):
+    evidence = model("arms").evidence
+    for share in (None, 0.2, 0.5):
+        decision = write_report(model("arms"), tmp_path / "r.html", share=share)
+        assert decision.plan.terms.share is None
+        assert sum(decision.plan.counts) == pytest.approx((share or 0.3) * 10_000, abs=10)
+        assert decision == decide(evidence, decision.plan.terms, 10_000)
+        assert decision.state != State.UNKNOWN
 
 
 def test_buttons_lead_to_the_highest_profit():

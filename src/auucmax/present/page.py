@@ -24,7 +24,7 @@ from markupsafe import Markup
 from auucmax._files import whole_file
 from auucmax._json import short
 from auucmax._messages import visible
-from auucmax._validation import check_whole
+from auucmax._validation import check_shares, check_whole
 from auucmax.data.binning import binned
 from auucmax.model.profiles import describe_arms
 from auucmax.model.uplift_model import UpliftModel
@@ -42,6 +42,7 @@ from auucmax.results import (
     Terms,
 )
 from auucmax.targeting.costs import arm_costs
+from auucmax.targeting.rule import price_factor
 
 if TYPE_CHECKING:
     from auucmax.model.check import TrialCheck
@@ -81,7 +82,8 @@ def write_report(
         The HTML file, written whole or not at all. It needs no network and holds nobody's row.
     share, budget, cost, value : as in :func:`auucmax.model.chosen.target`
         The decision that the page opens with. By default the top 30%, or the highest expected
-        profit if cost and value are given.
+        profit if cost and value are given. With several arms and costs, a share stands for the
+        budget that treats as many.
     n_people : int, default 10,000
         How many people there are to choose from.
     evidence : Evidence, optional
@@ -98,7 +100,7 @@ def write_report(
     """
     found = evidence or model.evidence
     n = check_whole(N_PEOPLE if n_people is None else n_people, "n_people", 1, MOST_PEOPLE)
-    terms = _terms(model, share, budget, cost, value)
+    terms = _terms(model, found, n, share, budget, cost, value)
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
     several = len(found.arms) > 1
     panels = () if several else [own for own in found.arms[0].people if own.columns]
@@ -162,17 +164,31 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
 
 
 def _terms(
-    model: UpliftModel, share: float | None, budget: float | None, cost: Any, value: float | None
+    model: UpliftModel,
+    found: Evidence,
+    n: int,
+    share: float | None,
+    budget: float | None,
+    cost: Any,
+    value: float | None,
 ) -> Terms:
-    """What is asked for: at the costs of the fit, if it had some, and by default 30%."""
-    own = model.evidence.policy.curve.costs
+    """What is asked for: at the costs of the fit, if it had some, and by default 30%.
+
+    Several arms with costs are judged along budgets: a share becomes the budget that treats it.
+    """
+    own, curve = model.evidence.policy.curve.costs, found.policy.curve
     costs = own if len(own) > 1 and set(own) != {1.0} else None
     if cost is not None:
         costs = arm_costs(cost, model.arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if share is None and budget is None and not terms.has_profit:
-        return replace(terms, share=SHARE)
-    return terms
+        terms = replace(terms, share=SHARE)
+    factor = price_factor(curve, replace(terms, share=None))
+    if terms.share is None or costs is None or len(costs) == 1 or factor is None:
+        return terms
+    check_shares(terms.share)
+    spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
+    return replace(terms, share=None, budget=spend * n * factor)
 
 
 def check_tag(check: dict[str, Any] | None) -> tuple[str, str]:
