@@ -131,19 +131,19 @@ class PackedRows:
 
 
 class Reading(Protocol):
-    """How rows are made of the Arrow batches of a partition."""
+    """How Arrow batches of a partition become rows."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
+        """Names of the features."""
 
     @property
     def dtype(self) -> str:
-        """Of the features, if they are numbers."""
+        """Type of the features, if they are numbers."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """That are read."""
+        """Columns that are read."""
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
@@ -199,10 +199,10 @@ class SparkRows(Rows):
             rows.forget()
 
     def keep_order(self) -> None:
-        """Take rows that come in another order than before for an error from now on.
+        """From now on, raise an error if rows arrive in another order than before.
 
-        They change their keys, by which the rows of a part are known. Another number of rows is an
-        error in any case.
+        Keys, which assign rows to parts, depend on the order. Another number of rows is an error in
+        any case.
         """
         self._seen.order_matters = True
 
@@ -287,7 +287,7 @@ class _PackingRows(SparkRows):
         return self._added_up(kept.where("summary is not null").drop("rows"))
 
     def forget(self) -> None:
-        """Let the executors drop the packed rows."""
+        """Drop the packed rows in the executors."""
         if self._kept is not None:
             self._kept.unpersist()
 
@@ -341,10 +341,10 @@ def partition() -> int:
 def map_batches(
     frame: DataFrame, work: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
 ) -> DataFrame:
-    """What executors make of the Arrow batches of a DataFrame, whatever its columns are called.
+    """Apply a function of Arrow batches in the executors, whatever the columns are called.
 
-    ``mapInArrow`` looks columns up by their names, and takes a dot for a part of a struct: they get
-    plain names on the way, and their own ones back in the batches.
+    ``mapInArrow`` looks columns up by their names, and reads a dot as a field of a struct. So
+    columns travel under plain names, and the batches get their own names back.
     """
     names = list(frame.columns)
 
@@ -439,7 +439,7 @@ def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
 
 
 def check_free(frame: DataFrame, column: str) -> None:
-    """Raise a TableError if a new column of this name could not be told from another."""
+    """Raise a TableError if a new column differs from another one in case only."""
     as_spark = _spelling(frame)
     near = [n for n in frame.columns if n != column and as_spark(n) == as_spark(column)]
     if near:
@@ -450,7 +450,7 @@ def check_free(frame: DataFrame, column: str) -> None:
 
 
 def _spelling(frame: DataFrame) -> Callable[[str], str]:
-    """What of a name counts for Spark: capitals only if they are told apart."""
+    """A name as Spark compares it: case counts only in case-sensitive sessions."""
     exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     return str if exact else str.casefold
 

@@ -69,21 +69,21 @@ def fit(
         money.
     features : columns of numbers, texts, booleans and dates; default: all other columns.
     model : :class:`auucmax.AUUCMax` with the settings to use; it is not changed. Default:
-        ``AUUCMax()``, which compares norms over 5 folds: some 20 jobs; of more than a million rows
-        on a random million, kept by the executors meanwhile. ``selection=None`` takes some 5.
+        ``AUUCMax()``, which compares norms over 5 folds in about 20 jobs; with more than a million
+        rows on a random million, which the executors keep. ``selection=None`` takes about 5.
     encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
         numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one.
-        What outcomes tell of many levels is learnt, too, unless ``model`` keeps rows apart for a
-        certificate; then the DataFrame must give its rows in the same order every time.
+        Columns with many levels get shrunk means of outcomes unless ``model`` sets rows aside for a
+        certificate; then the DataFrame must return its rows in the same order every time.
     cache : keep the numbers of all rows in the executors' memory (or disks) while fitting: each
-        pass after the first is then several times faster. Without, the DataFrame must give the same
-        rows every time it is read.
+        later pass is then several times faster. Without it the DataFrame must return the same rows
+        every time it is read.
 
     Returns
     -------
     The fitted model; with an encoder, ``Pipeline`` of both, which takes frames with the raw
-    columns. Both are local: ``predict`` needs no Spark. Timestamps with a time zone are moments for
-    it, in UTC; ``toPandas()`` writes them in the session's zone: let that be UTC.
+    columns. Both are local: ``predict`` needs no Spark. It reads timestamps with a time zone as
+    moments in UTC; ``toPandas()`` writes them in the zone of the session, which should be UTC.
     """
     model = AUUCMax() if model is None else clone(model)
     names = check_frame(df, features, treatment, outcome)
@@ -199,7 +199,7 @@ def certify(
     n_bins: int = N_BINS,
     **options: Any,
 ) -> certificates.Certificate:
-    """How good the ranking is at least, with probability 1 - delta, in two jobs, or three.
+    """A lower bound of the AUUC with probability 1 - delta, in two or three jobs.
 
     ``df`` holds rows that the score was not fitted on, nor chosen with. A model of this package,
     also inside a Pipeline or a search, and one that was loaded from a file, keeps a checksum of its
@@ -219,7 +219,7 @@ def certify(
 def _candidates_of(
     model: Any, df: DataFrame, arms: ArrowColumns, features: Sequence[str] | None
 ) -> int:
-    """How many candidates the model compared; an error if it was fitted on these rows."""
+    """The number of candidates that the model compared; an error if it was fitted on these rows."""
     fitted = fitted_on(model)
     if fitted is None:
         return 1
@@ -277,7 +277,7 @@ def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
 
 
 def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> Sequence[str]:
-    """The columns that a fitted model takes, all of which are there."""
+    """The columns that a fitted model needs, checked."""
     if not callable(getattr(model, "predict", None)):
         raise TableError(
             f"score should be the name of a column or a fitted model, got {model!r:.50}. Pass one "
