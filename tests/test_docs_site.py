@@ -409,9 +409,13 @@ def write_outputs(names):
         page.write_text(BLOCK.sub(filled, page.read_text()))
 
 
-def fold(line, width=96):
-    short = len(line) <= width
-    return line.rstrip() if short else textwrap.fill(line, width, subsequent_indent="    ")
+def fold(line, width=90):
+    """A long line on several; what follows a name goes on below itself."""
+    if len(line) <= width:
+        return line.rstrip()
+    named = re.match(r"  \S.{0,30}?  +(?=\S)", line)
+    indent = " " * (named.end() if named else 4)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 if __name__ == "__main__":
