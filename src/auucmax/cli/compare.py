@@ -57,9 +57,9 @@ def compare(
     if against is None:
         trial = read_rows_of_trial(data, source, given)
         check_trial(trial).require()
-        options = {"splits": splits, "n_jobs": n_jobs}
-        known = {name: value for name, value in options.items() if value is not None}
-        return Answer(auucmax.compare(names, trial, **how, **known))
+        options: dict[str, Any] = {"splits": splits, "n_jobs": n_jobs}
+        how |= {name: value for name, value in options.items() if value is not None}
+        return Answer(auucmax.compare(names, trial, **how))
     for name, value in (("splits", splits), ("n_jobs", n_jobs)):
         if value is not None:
             raise InputError(name, "left out with --against", str(value), "Leave it out.")

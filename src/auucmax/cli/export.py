@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,8 +53,9 @@ def export(
         check_target(output, model)
     elif to == "onnx":
         raise InputError("output", "a file for an ONNX model", "none", "Pass --output m.onnx.")
-    worth = {"cost": amounts("cost", cost), "value": value}
+    worth: dict[str, Any] = {"cost": amounts("cost", cost), "value": value}
     fitted = load(model)
+    content: str | bytes
     if to == "card":
         from auucmax.present.card import model_card
 

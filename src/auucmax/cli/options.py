@@ -152,7 +152,7 @@ def columns(names: str) -> Group:
 def trial_options(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
     """The options for columns as :func:`auucmax.read_trial` takes them."""
     known = {str(name) for name in table.columns}
-    found = {
+    found: dict[str, Any] = {
         name: listed_columns(value, known) if name in _LISTS else value
         for name, value in given.items()
     }
