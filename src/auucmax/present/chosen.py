@@ -48,7 +48,7 @@ def _(found: Targeting) -> Brief:
     choice = found.choice
     if choice.n_tied_taken < choice.n_tied:
         details.append(
-            ("Ties", f"{choice.n_tied_taken:,} of {choice.n_tied:,} with the last score, at random")
+            ("Ties", f"{choice.n_tied_taken:,} of {choice.n_tied:,} with the last score, in row order")
         )
     return replace(
         told, facts=tuple(facts), caveats=tuple(caveats), next_step=step, details=tuple(details)
@@ -59,17 +59,17 @@ def _(found: Targeting) -> Brief:
 def decision_brief(found: Decision) -> Brief:
     """The words for a decision."""
     plan = found.plan
+    n_treated = sum(plan.counts)
     facts = []
     counts = [f"{n:,} {short(name)}" for n, name in zip(plan.counts, found.arms[1:], strict=True)]
-    if len(counts) > 1 and sum(plan.counts):
+    if len(counts) > 1 and n_treated:
         facts.append(("Arms", ", ".join(counts)))
-    if plan.profit is not None and plan.gain is not None and sum(plan.counts):
+    if plan.profit is not None and plan.gain is not None and n_treated:
         facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
     what = "profit" if plan.terms.has_profit else "gain"
     if guaranteed := _guaranteed(found, what):
         facts.append((f"Guaranteed {what}", guaranteed))
     everyone = found.everyone
-    n_treated = sum(plan.counts)
     if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
         facts.append(("Treat everyone", _expected(everyone, found)))
     return Brief(verdict=_verdict(found), facts=tuple(facts), next_step=_instead(found))

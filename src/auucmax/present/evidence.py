@@ -171,7 +171,7 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
         return "all people have the same score"
     gain = arm.gain
     if arm.certificate is not None and arm.certificate.gain > 0:
-        return f"beats random targeting, {_at_least(arm.certificate, outcome)}"
+        return f"beats random targeting, guaranteed gain {_at_least(arm.certificate, outcome)}"
     if gain.lower is None or gain.upper is None:
         return f"not judged: {gain.missing}" if gain.missing else "not judged"
     if gain.lower > 0:
@@ -183,7 +183,7 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
 
 def _at_least(found: Certificate, outcome: Outcome) -> str:
     scale, per = words.unit(outcome)
-    return f"guaranteed gain {words.at_least(scale * found.gain)} {per} ({1 - found.delta:.0%})"
+    return f"{words.at_least(scale * found.gain)} {per} ({1 - found.delta:.0%})"
 
 
 def _compared(contrasts: Sequence[Contrast], names: Sequence[str]) -> str:
@@ -224,7 +224,7 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
         return words.why_none(missing)
     if found.gain <= 0:
         return "none: too few people, or too small a gain"
-    parts = [_at_least(found, outcome).removeprefix("guaranteed ")]
+    parts = [f"gain {_at_least(found, outcome)}"]
     if found.claim == "policy":
         parts.append(f"over treating nobody, at {found.budget:g} per person")
     if found.trained_on != (1.0, 1.0):
@@ -233,9 +233,9 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
     if found.n_candidates > 1:
         parts.append(f"{found.n_candidates} models tried")
     if found.beyond:
-        low, high = found.counted
+        first, last = found.counted
         parts.append(
-            f"outcomes counted from {low:g} to {high:g}, {words.percent(found.beyond)} lie outside"
+            f"outcomes counted from {first:g} to {last:g}, {words.percent(found.beyond)} outside"
         )
     return "; ".join(parts)
 

@@ -75,14 +75,11 @@ def _verdict(found: TrialPlan) -> str:
             f"{words.percent(powers[What.EFFECT])} power, and the gain of the ranking with "
             f"{words.percent(powers[What.GAIN])}."
         )
-    if gain is None and effect is None:
-        return "No realistic number of people shows the average effect or the gain of the ranking."
-    if gain is None:
-        return f"The average effect needs {effect:,} people; no realistic number shows the gain."
-    if effect is None:
-        return (
-            f"The gain of the ranking needs {gain:,} people; no realistic number shows the effect."
-        )
+    if gain is None or effect is None:
+        needed = [
+            f"{n:,} people" if n else "more people than any trial has" for n in (effect, gain)
+        ]
+        return f"The average effect needs {needed[0]}, the gain of the ranking {needed[1]}."
     return (
         f"The trial needs {max(effect, gain):,} people: {effect:,} show the average effect, "
         f"{gain:,} that the ranking beats random targeting."
