@@ -110,7 +110,7 @@ def check_trial(
     Examples
     --------
     >>> from auucmax.data import make_trial
-    >>> found = check_trial(make_trial(2_000, n_features=3, random_state=0), expected_share=0.5)
+    >>> found = check_trial(make_trial(2_000, n_features=4, random_state=0), expected_share=0.5)
     >>> found.failed, round(found.arms[0].effect.value, 1)
     (False, 0.1)
     """

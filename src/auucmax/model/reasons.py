@@ -53,19 +53,16 @@ def parts_of(scorer: Scorer, encoded: Floats, others: Floats) -> tuple[list[str]
 
 
 def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]:
-    """The columns that move each person's score most, in words, the strongest first.
+    """The columns that move each person's score most, the strongest first.
 
-    ``others`` from :func:`others_of`. A (+) raises the score, a (-) lowers it.
+    ``others`` from :func:`others_of`. (+) raises the score, (-) lowers it.
 
     Examples
     --------
-    >>> from auucmax import load_hillstrom
-    >>> from auucmax.model import fit_trial_model
-    >>> trial = load_hillstrom(encoding="raw")
-    >>> mail = trial.treatment != trial.control
-    >>> table = trial.X.assign(visit=trial.y, mail=mail)
-    >>> model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
-    >>> reasons_of(scorer, trial.X.head(2), others_of(scorer, trial.X))[0]
+    >>> from auucmax import fit, load_hillstrom
+    >>> people = load_hillstrom(encoding="raw").X
+    >>> (scorer,) = fit(load_hillstrom(encoding="raw"), "tm").scorers
+    >>> reasons_of(scorer, people.head(2), others_of(scorer, people))[0]
     '...'
     """
     found: list[str] = []

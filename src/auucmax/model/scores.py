@@ -23,7 +23,7 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     Examples
     --------
     >>> from auucmax.data import make_trial
-    >>> trial = make_trial(2_000, n_features=3, random_state=0)
+    >>> trial = make_trial(2_000, n_features=4, random_state=0)
     >>> found = judge_scores(trial, trial.effect)
     >>> found.arms[0].gain.value > 0, found.basis
     (True, <Basis.NEW_ROWS: 'new rows'>)
