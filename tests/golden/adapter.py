@@ -481,12 +481,20 @@ def _evidence(evidence, arm):
             decision = decide(evidence, Terms(share=share), known)
             found[name] = STATES[decision.state]
         segments = evidence.policy.segments
-        found["segments"] = {} if segments is None else {
-            str(k): {"rows": own.n_rows, "share": own.share,
-                     "certified": None if own.guaranteed is None else own.guaranteed[0]}
-            | _estimate(own.contrasts[0].effect) | {"detectable": 2.8 * own.contrasts[0].effect.se}
-            for k, own in enumerate(segments.parts)
-        }
+        found["segments"] = (
+            {}
+            if segments is None
+            else {
+                str(k): {
+                    "rows": own.n_rows,
+                    "share": own.share,
+                    "certified": None if own.guaranteed is None else own.guaranteed[0],
+                }
+                | _estimate(own.contrasts[0].effect)
+                | {"detectable": 2.8 * own.contrasts[0].effect.se}
+                for k, own in enumerate(segments.parts)
+            }
+        )
     found["people"] = _people_bins(next((own for own in arm.people if own.share == 0.3), None))
     drivers = arm.drivers
     found["drivers"] = {
@@ -712,8 +720,9 @@ def target_list(model, table, **options):
     }
 
 
-def arms_list(model, table, *, share=None, budget=None, value=None, exclude=None, cost=None,
-              **limits):
+def arms_list(
+    model, table, *, share=None, budget=None, value=None, exclude=None, cost=None, **limits
+):
     """The list of several arms; ``limits``: cost_column, at_most, at_least, forbid."""
     found = _quietly(
         model.target, table, share=share, budget=budget, value=value, cost=cost,

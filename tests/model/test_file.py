@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.model.arms_table import arms_table
 from tests.model.trial_table import NAMES, named_model, trial_table
 
 import auucmax

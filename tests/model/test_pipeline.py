@@ -95,7 +95,7 @@ def test_the_kept_model_is_trained_on_all_rows(trial, model):
 
 
 def test_outcomes_of_a_fold_do_not_move_its_own_ranks(table, trial, model):
-    pair, before = apart(model, trial)
+    _, before = apart(model, trial)
     inside = before.fold == 2
     other = table.copy()
     where = trial.place[inside]
@@ -159,7 +159,7 @@ def test_too_few_rows(table):
     with pytest.raises(InputError) as caught:
         fit(read(table.head(60)))
     assert caught.value.parameter == "the trial"
-    with pytest.raises(InputError, match="Pass what auucmax.read_trial returned"):
+    with pytest.raises(InputError, match=r"Pass what auucmax.read_trial returned"):
         auucmax.fit(table)
 
 

@@ -20,4 +20,6 @@ def test_names_that_are_singled_out_are_models():
 
 def test_all_models_can_be_trained_on_0_1_outcomes_and_some_on_money():
     assert set(able_models(Kind.BINARY)) == set(COMPARABLE)
-    assert {"auto", "shrunk", "boosted", "auucmax"} <= set(able_models(Kind.MONEY)) < set(COMPARABLE)
+    assert (
+        {"auto", "shrunk", "boosted", "auucmax"} <= set(able_models(Kind.MONEY)) < set(COMPARABLE)
+    )

@@ -137,14 +137,14 @@ def trial_of(table: Any, roles: Roles) -> Trial:
     groups = None
     if roles.groups is not None:
         groups = id_texts(chosen[roles.groups], f"the group {roles.groups!r}")
-    if ids is not None and roles.groups != roles.id:
-        if n_repeated := len(ids) - len(pd.unique(ids)):
-            raise InputError(
-                f"the id {roles.id!r}", "different in every row",
-                f"{n_repeated:,} row{'s' if n_repeated > 1 else ''} with the id of another one",
-                f"If the rows of an id belong together, name {roles.id!r} as the column of groups; "
-                f"otherwise keep one row of each id.",
-            )  # fmt: skip
+    n_repeated = 0 if ids is None or roles.groups == roles.id else len(ids) - len(pd.unique(ids))
+    if n_repeated:
+        raise InputError(
+            f"the id {roles.id!r}", "different in every row",
+            f"{n_repeated:,} row{'s' if n_repeated > 1 else ''} with the id of another one",
+            f"If the rows of an id belong together, name {roles.id!r} as the column of groups; "
+            f"otherwise keep one row of each id.",
+        )  # fmt: skip
     own = dict.fromkeys(name for name in (roles.id, roles.groups) if name is not None)
     checked = [name for name in roles.ignored if name in frame.columns]
     checked += [name for name in own if kind_of(chosen[name]) in ("number", "date")]
