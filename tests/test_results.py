@@ -50,8 +50,8 @@ def test_numbers_are_finite(value):
 
 
 def test_unknown_numbers_of_a_curve_are_none():
-    own = {name: (0.0, 1.0) for name in ("spend", "gain", "se", "random")}
-    ends = {name: (None, 2.0) for name in ("lower", "upper", "band_lower", "band_upper")}
+    own = dict.fromkeys(("spend", "gain", "se", "random"), (0.0, 1.0))
+    ends = dict.fromkeys(("lower", "upper", "band_lower", "band_upper"), (None, 2.0))
     curve = Curve(costs=(1.0,), shares=((0.0,), (1.0,)), **own, **ends)
     assert Curve.from_json(json.loads(json.dumps(curve.to_json()))) == curve
 

@@ -198,7 +198,8 @@ def test_propensities_of_several_arms():
     chance = rng.dirichlet([5, 5, 5], n)
     code = (rng.random(n)[:, None] > np.cumsum(chance, axis=1)).sum(axis=1)
     table = pd.DataFrame({
-        "arm": np.array(["no", "a", "b"])[code], "y": rng.integers(0, 2, n), "x": rng.normal(size=n),
+        "arm": np.array(["no", "a", "b"])[code], "y": rng.integers(0, 2, n),
+        "x": rng.normal(size=n),
         "chance a": chance[:, 1], "chance b": chance[:, 2],
     })  # fmt: skip
     named = {"treatment": "arm", "outcome": "y", "control": "no"}

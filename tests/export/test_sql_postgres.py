@@ -139,9 +139,7 @@ def fill_with(server, frame):
 def test_a_fitted_ensemble(server):
     frame, encoder, formula, expected = fitted_ensemble()
     fill_with(server, frame)
-    query = to_sql(
-        model_of(encoder, formula), table="t", dialect="postgres", keep=["row number"]
-    )
+    query = to_sql(model_of(encoder, formula), table="t", dialect="postgres", keep=["row number"])
     np.testing.assert_allclose(server.scores(query)[0], expected, rtol=0, atol=1e-9)
 
 

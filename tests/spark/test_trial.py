@@ -364,7 +364,9 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     assert apart.sum() == found.certificate_.n_rows
     outcome_terms = rows[~other & ~apart]
     expected = AUUCMax(selection=None, norm=found.norm_, control="none")
-    expected.fit(outcome_terms.drop(columns=["y", "t"]), outcome_terms["y"], treatment=outcome_terms["t"])
+    expected.fit(
+        outcome_terms.drop(columns=["y", "t"]), outcome_terms["y"], treatment=outcome_terms["t"]
+    )
     assert distance(found, expected) < 1e-6
 
     kept = spark.createDataFrame(rows[apart | other])

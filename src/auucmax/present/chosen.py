@@ -48,7 +48,7 @@ def _(found: Targeting) -> Brief:
     choice = found.choice
     if choice.n_tied_taken < choice.n_tied:
         details.append(
-            ("Ties", f"{choice.n_tied_taken:,} of {choice.n_tied:,} with the last score, in row order")
+            ("Ties", f"{choice.n_tied_taken:,} of {choice.n_tied:,} with the last score, by row")
         )
     return replace(
         told, facts=tuple(facts), caveats=tuple(caveats), next_step=step, details=tuple(details)
