@@ -529,7 +529,7 @@ def _planned_shares(
         raise ValueError(
             f"expected_share should give each arm a positive share, in all 1, for "
             f"{', '.join(map(repr, names))}; got {expected!r}. Pass the share of the treated rows, "
-            f"such as 0.5 (in Python, of several arms: a mapping of labels to shares)."
+            f"such as 0.5, or one of each arm."
         )
     return {name: given[name] for name in names}
 

@@ -253,8 +253,7 @@ class LearningRows:
         if fewest < 2:
             raise ValueError(
                 f"each arm should have at least 2 rows {self._of_each_outcome}, got {fewest} in "
-                f"one. Collect more rows (in Python: or use selection='bound' or None in place of "
-                f"'cv')."
+                f"one. Collect more rows."
             )
         seed = seed_of(random_state)
         test: Sequence[Step] = [HashedPart(N_FOLDS, (k,), seed) for k in range(N_FOLDS)]

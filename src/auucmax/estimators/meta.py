@@ -293,8 +293,8 @@ def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
         if not np.isin(levels, (0, 1)).all() or len(levels) < 2:
             raise ValueError(
                 f"y should have both 0 and 1 among the rows of each model to fit a classifier, got "
-                f"{', '.join(f'{v:g}' for v in levels[:4])}. Collect more rows (in Python: or use "
-                f"a regressor)."
+                f"{', '.join(f'{v:g}' for v in levels[:4])}. Collect more rows, or use "
+                f"a regressor."
             )
         if not hasattr(model, "predict_proba"):
             raise ValueError(
