@@ -513,12 +513,9 @@ class Fit(Result):
     n_parameters: int | None
     other_arms: dict[str, int]
     without_outcome: tuple[int, ...]
-    n_features: tuple[int, ...]
-    n_terms: tuple[int, ...]
     dropped: dict[str, str]
     codes: tuple[str, ...]
     quantities: tuple[str, ...]
-    rare_categories: dict[str, float]
     warnings: tuple[str, ...]
     decimal: str | None = None
     file: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.kinds import arm_text, code_counts, kind_of, numbers_of
+from auucmax.encoding.kinds import arm_text
 from auucmax.model.judge import describe_check, describe_rows, effect_of, levels_of
 from auucmax.model.pipeline import quantities_of
 from auucmax.results import ArmRows, Estimate
@@ -128,16 +129,13 @@ def check_trial(
 
 
 def _codes(trial: Trial) -> tuple[str, ...]:
-    """Features whose whole numbers a fit takes for categories."""
-    fewest, found = TableEncoder().min_level_rows, []
-    for name in trial.X.columns:
-        decided = name in (*trial.roles.categorical, *trial.roles.numeric)
-        with suppress(ValueError, OverflowError):  # no numbers, or too large: a fit says so
-            if not decided and kind_of(trial.X[name]) == "number":
-                values = numbers_of(trial.X[name], "number")
-                if code_counts(values[~np.isnan(values)], fewest) is not None:
-                    found.append(str(name))
-    return tuple(found)
+    """Features whose whole numbers a fit uses as categories."""
+    roles = trial.roles
+    with warnings.catch_warnings(), suppress(ValueError, OverflowError):  # a fit reports them
+        warnings.simplefilter("ignore", UserWarning)
+        encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
+        return tuple(encoder.fit(trial.X).code_columns)
+    return ()
 
 
 def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dict[str, float]:

@@ -263,20 +263,16 @@ def target(
     decision = decide(evidence, asked, n, plan=plan, points=points)
     is_own = one_arm and plan.missing is None and bool(kept.all()) and model.has_people(people)
     why = _reasons(model, rows, names, choice.arm) if reasons else None
-    if one_arm:
-        own = uplift[:, 0]
-        gains = None
-        if is_own and plan.gain is not None:
-            whole = plan_at(evidence, Terms(share=1.0), n, 1.0).gain
-            gains = (plan.gain.value, whole.value) if whole is not None else None
-        listed_people = _list_of_one(model, names, scores[:, 0], own, choice, gains, why)
-    else:
-        each = np.broadcast_to(np.array(costs or 1.0), uplift.shape) if prices is None else prices
-        has_cost = costs is not None or prices is not None
-        listed_people = _list_of_arms(model, names, uplift, each, choice, why, has_cost)
+    if is_own and plan.gain is not None:  # uplifts add up to the expected gain
+        whole = plan_at(evidence, Terms(share=1.0), n, 1.0).gain
+        order = np.lexsort((np.arange(n), choice.arm < 0, -scores[:, 0]))
+        gains = plan.gain.value, whole.value if whole is not None else 0.0
+        uplift[order, 0] = scaled_to_gain(uplift[order, 0], scores[order, 0], len(chosen), *gains)
+    each = prices
+    if prices is None and costs is not None:
+        each = np.broadcast_to(np.array(costs), uplift.shape)
+    listed_people = _list(model, names, scores, uplift, each, choice, why)
     total = float(uplift[chosen, choice.arm[chosen]].sum())
-    if one_arm and is_own and plan.gain is not None:
-        total = plan.gain.value
     return Targeting(
         people=as_given(listed_people, people, [model.roles.id]),
         choice=choice,
@@ -469,62 +465,38 @@ def _reasons(
     return found
 
 
-def _list_of_one(
+def _list(
     model: UpliftModel,
     names: pd.Series,
-    score: Floats,
+    scores: Floats,
     uplift: Floats,
-    choice: Choice,
-    gains: tuple[float, float] | None,
-    reasons: NDArray[Any] | None,
-) -> pd.DataFrame:
-    """The list of one arm; ``gains`` of the chosen and of everyone that uplifts add up to."""
-    n, treat = len(score), choice.arm >= 0
-    order = np.lexsort((np.arange(n), ~treat, -score))
-    rank = np.arange(1, n + 1)
-    uplift = uplift[order]
-    if gains is not None:
-        uplift = scaled_to_gain(uplift, score[order], int(treat.sum()), *gains)
-    columns: dict[str, Any] = {
-        "rank": rank,
-        "score": score[order],
-        "uplift": uplift,
-        "decile": (rank - 1) * 10 // n + 1,
-        "arm": np.array(model.roles.arms, dtype=object)[treat[order].astype(int)],
-    }
-    return _frame(names, order, columns, reasons)
-
-
-def _list_of_arms(
-    model: UpliftModel,
-    names: pd.Series,
-    uplift: Floats,
-    costs: Floats,
+    costs: Floats | None,
     choice: Choice,
     reasons: NDArray[Any] | None,
-    has_cost: bool,
 ) -> pd.DataFrame:
-    """The list of several arms: those who get an arm first, from most uplift for the money down."""
-    rows = np.arange(len(uplift))
-    arm = np.where(choice.arm >= 0, choice.arm, uplift.argmax(axis=1))
-    gain, price = uplift[rows, arm], costs[rows, arm]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
-    order = np.lexsort((rows, -gain, -rate, choice.arm < 0))
-    columns: dict[str, Any] = {
-        "rank": rows + 1,
-        "arm": np.array(model.roles.arms, dtype=object)[choice.arm[order] + 1],
-    }
-    for k, label in enumerate(model.arms):
-        columns[f"uplift {label}"] = uplift[order, k]
-    if has_cost:
-        columns["cost"] = np.where(choice.arm >= 0, price, 0.0)[order]
-    return _frame(names, order, columns, reasons)
+    """The list of people.
 
-
-def _frame(
-    names: pd.Series, order: NDArray[np.intp], columns: dict[str, Any], reasons: Any
-) -> pd.DataFrame:
+    With one arm the highest scores come first. With several those come first who get an arm, from
+    most uplift for the money down.
+    """
+    n, one_arm = len(uplift), len(model.arms) == 1
+    rows, labels = np.arange(n), np.array(model.roles.arms, dtype=object)
+    columns: dict[str, Any] = {"rank": rows + 1}
+    if one_arm:
+        order = np.lexsort((rows, choice.arm < 0, -scores[:, 0]))
+        columns |= {"score": scores[order, 0], "uplift": uplift[order, 0]}
+        columns |= {"decile": rows * 10 // n + 1, "arm": labels[choice.arm[order] + 1]}
+    else:
+        arm = np.where(choice.arm >= 0, choice.arm, uplift.argmax(axis=1))
+        gain = uplift[rows, arm]
+        price = np.ones(n) if costs is None else costs[rows, arm]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
+        order = np.lexsort((rows, -gain, -rate, choice.arm < 0))
+        columns["arm"] = labels[choice.arm[order] + 1]
+        columns |= {f"uplift {own}": uplift[order, k] for k, own in enumerate(model.arms)}
+        if costs is not None:
+            columns["cost"] = np.where(choice.arm >= 0, price, 0.0)[order]
     if reasons is not None:
         columns["reasons"] = reasons[order]
     # An id may have the name of one of these columns.

@@ -74,26 +74,10 @@ class Recipe(Result):
         """(n,) the rows that are held out."""
         return np.asarray(places(keys) < self.hold_out)
 
-    def work(self, n_rows: int, rivals: Iterable[str]) -> float:
-        """The work of all parts of a fit, relative to training "auto" on all rows."""
-        own, others = work_of([self.model]), work_of(rivals)
-        if self.hold_out:
-            return 1.05 * (own + others) * size_of(1 - self.hold_out, n_rows)
-        folds = self.n_folds * size_of(1 - 1 / self.n_folds, n_rows)
-        # The model of the last chunk is that of the last fold if a chunk is one fold.
-        shares = [k * self.per_chunk / self.n_folds for k in range(1, self.n_chunks)]
-        chunks = [size_of(share, n_rows) for share in shares[: -1 if self.per_chunk == 1 else None]]
-        return 1.05 * (own * (folds + sum(chunks) + size_of(1.0, n_rows)) + others * folds)
-
 
 def work_of(names: Iterable[str]) -> float:
     """The work of training models once."""
     return sum(_WORK.get(name, 1.0) for name in names)
-
-
-def size_of(share: float, n_rows: int) -> float:
-    """The work of training on a share of the rows, relative to all of them."""
-    return share + 2_000 / n_rows  # some of it whatever the number of rows
 
 
 def places(keys: Hashes) -> Floats:
@@ -108,10 +92,13 @@ class Fitted:
     encoder: TableEncoder
     estimators: dict[str, Any]
 
-    def scores(self, frame: pd.DataFrame) -> Floats:
-        """(estimators, n) scores; categories that only these rows have are no error."""
+    def scores(self, frame: pd.DataFrame) -> dict[str, Floats]:
+        """(n,) scores by name; categories that only these rows have are no error."""
         X = self.encoder.accept(frame).transform(frame)
-        return np.array([one.predict(X) for one in self.estimators.values()], dtype=np.float64)
+        return {
+            name: np.asarray(own.predict(X), dtype=np.float64)
+            for name, own in self.estimators.items()
+        }
 
 
 def train(pair: Pair, estimators: dict[str, Any], some: Bools) -> Fitted:
@@ -153,41 +140,40 @@ def cross_fit(
     """
     trial, n = pair.trial, pair.trial.n_rows
     fold = recipe.folds(keys)
-    own_fold = fold[pair.index]
-    scores = np.full((len(makes), n), np.nan)
-    chunk_score = np.full(n, np.nan)
-    first = next(iter(makes))
-    bet_on: list[int] = []
+    chunk = fold // recipe.per_chunk
+    own_fold, own_chunk = fold[pair.index], chunk[pair.index]
+    first, last = next(iter(makes)), recipe.n_chunks - 1
+    bet_on = _chunks(pair, own_chunk, recipe.n_chunks) if with_chunks else []
+    scores = {name: np.full(n, np.nan) for name in makes}
+    of_chunk = {first: np.full(n, np.nan)}
+    # The smallest first: they show how long the rest takes. The model of the last chunk is that of
+    # the last fold if a chunk is one fold.
+    parts = [
+        (f"certificate, part {k} of {last}", of_chunk, own_chunk < k, chunk == k)
+        for k in bet_on
+        if k < last or recipe.per_chunk > 1
+    ]
+    parts += [
+        (f"fold {k + 1} of {recipe.n_folds}", scores, own_fold != k, fold == k)
+        for k in range(recipe.n_folds)
+    ]
+    sizes = [work_of(found) * float(some.mean()) for _, found, some, _ in parts]
+    work.expect(sum(sizes) + work_of([first]))
     with warnings.catch_warnings():
         # A column that lacks something in part of the rows only.
         warnings.filterwarnings("ignore", message="columns should tell rows apart")
-        if with_chunks:  # the smallest first: they show how long the rest takes
-            chunk = fold // recipe.per_chunk
-            bet_on = _chunks(pair, chunk[pair.index], recipe.n_chunks)
-            for k in bet_on:
-                if k == recipe.n_chunks - 1 and recipe.per_chunk == 1:
-                    continue  # the model of the last fold
-                size = work_of([first]) * size_of(k / recipe.n_chunks, len(pair.y))
-                with work.part(f"certificate, part {k} of {recipe.n_chunks - 1}", size):
-                    before = chunk[pair.index] < k
-                    inside = np.flatnonzero(chunk == k)
-                    fitted = train(pair, {first: makes[first]()}, before)
-                    chunk_score[inside] = fitted.scores(trial.X.iloc[inside])[0]
-        for k in range(recipe.n_folds):
-            size = work_of(makes) * size_of(1 - 1 / recipe.n_folds, len(pair.y))
-            with work.part(f"fold {k + 1} of {recipe.n_folds}", size):
-                inside = np.flatnonzero(fold == k)
+        for (label, found, some, own), size in zip(parts, sizes, strict=True):
+            inside = np.flatnonzero(own)
+            with work.part(label, size):
                 if len(inside):
-                    fitted = train(pair, {n: make() for n, make in makes.items()}, own_fold != k)
-                    scores[:, inside] = fitted.scores(trial.X.iloc[inside])
+                    fitted = train(pair, {name: makes[name]() for name in found}, some)
+                    for name, score in fitted.scores(trial.X.iloc[inside]).items():
+                        found[name][inside] = score
+    chunk_score = of_chunk[first]
     if recipe.per_chunk == 1 and bet_on:
-        last = fold == recipe.n_folds - 1
-        chunk_score[last] = scores[0, last]
-    ranks = {
-        name: ranks_within(own[pair.index], own_fold)
-        for name, own in zip(makes, scores, strict=True)
-    }
-    return OutOfFold(fold, ranks, scores[0], chunk_score, bet_on)
+        chunk_score[chunk == last] = scores[first][chunk == last]
+    ranks = {name: ranks_within(own[pair.index], own_fold) for name, own in scores.items()}
+    return OutOfFold(fold, ranks, scores[first], chunk_score, bet_on)
 
 
 def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,22 +48,21 @@ def counted_range(rows: Pair | Trial) -> Range | Missing:
     return (-high, -low) if outcome.lower_is_better else (low, high)
 
 
-@dataclass
-class ChunkRows:
-    """Rows of the chunks before the first bet (no score), then of each chunk that is bet on."""
-
-    chunks: list[Chunk]
-    parts: list[Bools]
-
-
-def chunk_rows(pair: Pair, apart: OutOfFold, recipe: Recipe, counted: Range) -> ChunkRows:
-    """The chunks of a pair as :func:`progressive_certificate` takes them."""
+def chunk_parts(pair: Pair, apart: OutOfFold, recipe: Recipe) -> list[NDArray[np.intp]]:
+    """Rows of the pair in the chunks before the first bet, then in each that is bet on."""
     chunk = apart.fold[pair.index] // recipe.per_chunk
+    masks = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
+    return [np.flatnonzero(mask) for mask in masks]
+
+
+def chunk_rows(
+    pair: Pair, apart: OutOfFold, parts: Sequence[NDArray[np.intp]], counted: Range
+) -> list[Chunk]:
+    """The chunks as :func:`progressive_certificate` takes them; the first one has no scores."""
     score, y = apart.chunk_score[pair.index], np.clip(pair.y, *counted)
-    parts = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
-    scores = [None, *(score[part] for part in parts[1:])]
-    chunks = [(y[part], own, pair.treated[part]) for part, own in zip(parts, scores, strict=False)]
-    return ChunkRows(chunks, parts)
+    return [
+        (y[part], score[part] if k else None, pair.treated[part]) for k, part in enumerate(parts)
+    ]
 
 
 def sized_rows(pair: Pair, score: Floats, counted: Range, seed: int) -> list[Chunk]:
@@ -84,24 +82,17 @@ def progressive(pair: Pair, apart: OutOfFold, recipe: Recipe) -> Certificate | M
         return Missing(why=Why.MIXED_GROUPS)
     if not apart.bet_on:
         return Missing(why=Why.FEW_ROWS)
-    rows = chunk_rows(pair, apart, recipe, counted)
-    own, parts = rows.chunks, [np.flatnonzero(part) for part in rows.parts]
+    parts = chunk_parts(pair, apart, recipe)
     try:
         if pair.people is not None:  # everyone must be as likely to be among the rows
             most = most_people(pair.people[parts[0]])
-            draws = [places(pair.keys[part] * _MIX) for part in parts]
-            drawn = [
-                evenly_drawn(pair.people[part], most, draw)
-                for part, draw in zip(parts, draws, strict=True)
+            parts = [
+                part[evenly_drawn(pair.people[part], most, places(pair.keys[part] * _MIX))]
+                for part in parts
             ]
-            own = [
-                (y[some], None if score is None else score[some], treated[some])
-                for some, (y, score, treated) in zip(drawn, own, strict=True)
-            ]
-            parts = [part[some] for part, some in zip(parts, drawn, strict=True)]
         chance = pair.propensity
         found = progressive_certificate(
-            own,
+            chunk_rows(pair, apart, parts, counted),
             groups=None if pair.groups is None else [pair.keys[part] for part in parts],
             propensity=None if chance is None else [chance[part] for part in parts],
             n_candidates=recipe.n_candidates,

@@ -107,7 +107,6 @@ def arm_evidence(
     grid = share_grid(levels.ranked.treated, levels.ranked.rank_weight)
     how: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=0, **how)
-    auuc, gain = _auuc(levels, how)
     outcome = pair.trial.roles.outcome
     if check is not None and check.stops:
         guarantee, cuts = Missing(why=Why.FAILED_CHECK), None
@@ -117,8 +116,7 @@ def arm_evidence(
         rows=describe_rows(pair),
         n_groups=None if pair.groups is None else int(pair.groups.max()) + 1,
         effect=effect_of(band),
-        auuc=auuc,
-        gain=gain,
+        **_auuc(levels, how),
         qini=float(levels.qini()),
         n_levels=len(levels.scores),
         curve=_curve_of_band(band, (1.0,), band.share * band.uplift[-1]),
@@ -187,38 +185,35 @@ def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[n
     return np.searchsorted(total, shares * total[-1] * (1 + 1e-12), side="right")
 
 
+def _estimate(
+    value: float, error: float, ends: Any, missing: str | None, p_value: float = math.nan
+) -> Estimate:
+    lower, upper = (number(end) for end in ends)
+    return Estimate(
+        value=float(value), se=number(error), lower=lower, upper=upper, p_value=number(p_value),
+        missing=missing,
+    )  # fmt: skip
+
+
 def effect_of(band: UpliftBand) -> Estimate:
     """The average effect: the end of the curve, with the interval at this one share."""
-    return Estimate(
-        value=float(band.uplift[-1]),
-        se=number(band.standard_error[-1]),
-        lower=number(band.lower[-1]),
-        upper=number(band.upper[-1]),
-        missing=band.declined if np.isnan(band.lower[-1]) else None,
-    )
+    ends = band.lower[-1], band.upper[-1]
+    missing = band.declined if np.isnan(ends[0]) else None
+    return _estimate(band.uplift[-1], band.standard_error[-1], ends, missing)
 
 
-def _auuc(levels: Levels, how: Mapping[str, Any]) -> tuple[Estimate, Estimate]:
+def _auuc(levels: Levels, how: Mapping[str, Any]) -> dict[str, Estimate]:
     """AUUC, and its gain over random targeting."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="score should tell rows apart")
         found = levels.inference(**how)
-    auuc = Estimate(
-        value=found.estimate,
-        se=number(found.standard_error),
-        lower=number(found.interval[0]),
-        upper=number(found.interval[1]),
-        missing=found.declined,
-    )
-    gain = Estimate(
-        value=found.gain,
-        se=number(found.gain_standard_error),
-        lower=number(found.gain_interval[0]),
-        upper=number(found.gain_interval[1]),
-        p_value=number(found.p_value),
-        missing=found.gain_declined,
-    )
-    return auuc, gain
+    return {
+        "auuc": _estimate(found.estimate, found.standard_error, found.interval, found.declined),
+        "gain": _estimate(
+            found.gain, found.gain_standard_error, found.gain_interval, found.gain_declined,
+            found.p_value,
+        ),
+    }  # fmt: skip
 
 
 def _curve_of_band(band: UpliftBand, costs: tuple[float, ...], random: Floats) -> Curve:
@@ -243,13 +238,11 @@ def _rival(
 ) -> Contrast:
     """The AUUC of the ranking minus that of a rival, and the rival's curve."""
     found = levels.difference(other, **how)
-    auuc, gain = _auuc(other, how)
     return Contrast(
         against=short(name),
         difference=_difference(found),
         curve=numbers(np.interp(grid, *other.curve(centred=True))),
-        auuc=auuc,
-        gain=gain,
+        **_auuc(other, how),
     )
 
 
@@ -260,12 +253,10 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
     if np.abs(band.share[places] - tenths).max() >= 1e-9:
         places = list(range(len(band.share)))
     width = np.diff(band.share[places])
-    rises = np.zeros((len(width), len(band.share)))
-    for j, (start, end) in enumerate(pairwise(places)):
-        rises[j, start] = -1 / width[j]
-        rises[j, end] = 1 / width[j]
-    uplift = rises @ band.uplift
-    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rises, band.covariance, rises), 0))
+    covariance = band.covariance[np.ix_(places, places)]
+    own = np.diag(covariance)
+    variance = own[1:] + own[:-1] - 2 * np.diag(covariance, 1)
+    uplift, error = np.diff(band.uplift[places]) / width, np.sqrt(np.maximum(variance, 0)) / width
     half = band.multiple * error
     cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.rank_weight)
     means = None
@@ -383,14 +374,10 @@ def policy_curve(
 
 
 def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
-    return Estimate(
-        value=found.estimate,
-        se=number(found.standard_error),
-        lower=number(found.interval[0]),
-        upper=number(found.interval[1]),
-        p_value=number(found.p_value) if tested else None,
-        missing=found.declined,
-    )
+    return _estimate(
+        found.estimate, found.standard_error, found.interval, found.declined,
+        found.p_value if tested else math.nan,
+    )  # fmt: skip
 
 
 def _rates(steps: Any, budget: Floats, n_people: int) -> tuple[float | None, ...]:

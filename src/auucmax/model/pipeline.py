@@ -36,13 +36,13 @@ from auucmax.model.folds import (
     fewest_rows,
     number_of_folds,
     ranks_among,
-    size_of,
     train,
     work_of,
 )
 from auucmax.model.guarantee import (
     TILT,
     arms_above,
+    chunk_parts,
     chunk_rows,
     counted_range,
     guaranteed_cuts,
@@ -87,7 +87,6 @@ from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 TOP = 0.3  #: share of the top whose drivers are described; with several arms part of the budget
-_MOSTLY = 0.5  # of the rows with a rare category, from which on it is reported
 _FEW_VALUES = 1000  # different whole numbers that may be codes
 _ROWS_EACH = 10
 
@@ -193,7 +192,6 @@ def fit(
         for pair, check in zip(pairs, checks, strict=True):
             of_arm = f" for {pair.name}" if len(pairs) > 1 else ""
             with working_on(f"fitting {model}{of_arm}") as work:
-                work.expect(recipe.work(len(pair.y), rivals))
                 fitted.append(_fit_arm(pair, recipe, rivals, check, keys, work))
         with working_on("judging the policy"):
             policy = _policy(trial, fitted, recipe, keys, costs, budget)
@@ -260,8 +258,7 @@ def _train_kept(
     """The model that is kept: its formula, the encoded rows of the pair, and their scores."""
     from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
 
-    size = work_of(names) * size_of(1 - recipe.hold_out, len(pair.y))
-    with work.part("the model that is kept", size):
+    with work.part("the model that is kept", work_of(names)):
         made = {name: COMPARABLE[name](recipe.seed) for name in names}
         fitted = train(pair, made, some)
         formula = formula_of(made[recipe.model])
@@ -293,8 +290,7 @@ def _fit_arm(
             )  # fmt: skip
         names = [recipe.model, *rivals]
         fitted, formula, X, score = _train_kept(pair, names, recipe, ~held, work)
-        ranks = dict(zip(names, fitted.scores(judged.X), strict=True))
-        ranks[recipe.model] = score[held]
+        ranks = fitted.scores(judged.X) | {recipe.model: score[held]}
         # Halves by other bits of the keys than those of the hold-out.
         fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
         guarantee = held_out(judged, score[held], recipe.n_candidates)
@@ -314,7 +310,7 @@ def _fit_arm(
         if apart is None:
             rows = sized_rows(judged, rank, counted, recipe.seed)
         else:
-            rows = chunk_rows(pair, apart, recipe, counted).chunks if apart.bet_on else []
+            rows = chunk_rows(pair, apart, chunk_parts(pair, apart, recipe), counted)
         cuts = guaranteed_cuts(rows, counted, recipe.n_candidates)
     evidence = arm_evidence(
         judged,
@@ -530,12 +526,9 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
                 apart = recipe.held_out(pair.keys)
                 judged = pair.take(apart)
                 fitted = train(pair, {name: make() for name, make in makes.items()}, ~apart)
-                ranks = dict(zip(makes, fitted.scores(judged.X), strict=True))
+                ranks = fitted.scores(judged.X)
             else:
-                share = size_of(1 - 1 / recipe.n_folds, len(pair.y))
-                work.expect(recipe.n_folds * share * work_of(makes))
-                found = cross_fit(pair, makes, recipe, keys, with_chunks=False, work=work)
-                ranks = found.ranks
+                ranks = cross_fit(pair, makes, recipe, keys, with_chunks=False, work=work).ranks
         own = ranks.pop(recipe.model)
         crossed = not recipe.hold_out
         again = arm_evidence(judged, own, check=None, rivals=ranks, cross_fitted=crossed)
@@ -565,17 +558,9 @@ def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, messages: Sequen
         n_parameters=getattr(estimator, "n_parameters_", None),
         other_arms=_frequent(others),
         without_outcome=tuple(n_lost.tolist()),
-        n_features=tuple(len(one.columns_) for one in encoders),
-        n_terms=tuple(len(one.terms_) for one in encoders),
         dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
         codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
         quantities=quantities_of(trial),
-        rare_categories={
-            column.name: float(column.other_share)
-            for one in encoders
-            for column in one.columns_
-            if column.other_share > _MOSTLY
-        },
         warnings=tuple(messages),
         decimal=Signs.of(trial.X).decimal,
     )
