@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -63,18 +62,15 @@ class Limits:
         """(n, K) the cost of each person and arm, if columns hold it."""
         if self.cost_column is None:
             return None
-        given = {arm_text(label): str(column) for label, column in self.cost_column.items()}
-        found = []
-        for label in arms:
-            column = frame[given[label]]
-            values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
-            if n := int((~np.isfinite(values) | (values < 0)).sum()):
-                raise InputError(
-                    f"the costs {column.name!r}", "numbers, 0 or more, in every row",
-                    f"{n:,} that are not", "Fill them in.",
-                )  # fmt: skip
-            found.append(values)
-        return np.column_stack(found)
+        given = {arm_text(label): frame[str(name)] for label, name in self.cost_column.items()}
+        found = [pd.to_numeric(given[label], errors="coerce").to_numpy(float) for label in arms]
+        prices = np.column_stack(found)
+        if n := int((~np.isfinite(prices) | (prices < 0)).sum()):
+            raise InputError(
+                "cost_column", "numbers, 0 or more, in every row", f"{n:,} that are not",
+                "Fill them in.",
+            )  # fmt: skip
+        return prices
 
     def allowed(self, frame: pd.DataFrame, arms: Sequence[str]) -> Bools | None:
         """(n, K) who may get which arm; None: everybody may get every arm."""
@@ -82,17 +78,13 @@ class Limits:
             return None
         free = np.ones((len(frame), len(arms)), dtype=bool)
         for label, name in self.forbid.items():
-            column = frame[str(name)]
-            values = np.full(len(column), np.nan)
+            values = np.full(len(frame), np.nan)
             with suppress(ValueError):  # other texts
-                values = outcome_numbers(column).to_numpy(dtype=np.float64, na_value=np.nan)
-            wrong = ~np.isin(values, (0, 1))
-            if wrong.any():
-                others = dict.fromkeys(column[wrong].dropna().astype(str))
+                values = outcome_numbers(frame[str(name)]).to_numpy(np.float64, na_value=np.nan)
+            if n := int((~np.isin(values, (0, 1))).sum()):
                 raise InputError(
-                    f"{column.name!r}", "1 or yes for people who may not get the arm, else 0 or no",
-                    f"{listed(others) or 'nothing'} in {int(wrong.sum()):,} rows",
-                    "Write 1 or 0 there.",
+                    f"{name!r}", "1 or yes for people who may not get the arm, else 0 or no",
+                    f"something else in {n:,} rows", "Write 1 or 0 there.",
                 )  # fmt: skip
             free[:, list(arms).index(arm_text(label))] = values != 1
         return free
@@ -368,27 +360,12 @@ def _unlike(
     if not sum(choice.counts):
         return None
     given = (np.array(choice.counts) > 0) | (at(model.evidence.policy.curve, spend)[0] > 0)
-    far = [
-        (own.distance, k, own)
-        for k, (own, some) in enumerate(zip(shifts, given, strict=True))
-        if some and own.is_large
-    ]
-    if not far:
+    unlike = [k for k in np.flatnonzero(given).tolist() if shifts[k].is_unlike]
+    if not unlike:
         return None
-    distance, k, worst = max(far, key=lambda one: one[:2])
-    arm = f" of the arm {model.arms[k]!r}" if len(shifts) > 1 else ""
-    warnings.warn(
-        f"the scores{arm} of these people should be distributed like those of the trial, got a "
-        f"largest difference of {distance:.3f} between the shares of people above a threshold "
-        f"(chance alone stays below {worst.by_chance:.3f}); {worst.above:.1%} score higher and "
-        f"{worst.below:.1%} lower than anybody in the trial. Check that columns and units are "
-        f"those of the trial.",
-        UserWarning,
-        stacklevel=3,
-    )
-    if not worst.is_unlike:
-        return None
-    return Missing(why=Why.UNLIKE_TRIAL, arm=model.arms[k], got=distance, needed=worst.by_chance)
+    k = max(unlike, key=lambda number: shifts[number].distance)
+    own = shifts[k]
+    return Missing(why=Why.UNLIKE_TRIAL, arm=model.arms[k], got=own.distance, needed=own.by_chance)
 
 
 def _once(

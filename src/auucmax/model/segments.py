@@ -196,12 +196,11 @@ def deepen(
     for rule in rules:
         inside = _inside(rule, len(y))
         own = first[inside[first]]
-        whole = _sums([np.zeros(len(own), np.intp)], [1], arm[own], y[own], n_arms)
+        whole = _sums(0, 1, arm[own], y[own], n_arms)
         best = float(_values(whole, least // 2)[0])
         leaves, used = [rule], {side.column.name for side in rule}
         for column in columns if rule else ():
-            code = column.code[own] + 1
-            value, pair = _best_alone(column, code, arm[own], y[own], least // 2, n_arms)
+            value, pair = _best_alone(column, own, arm[own], y[own], least // 2, n_arms)
             if pair is None or column.name in used or not value > best + 1e-12:
                 continue
             best, leaves = value, [(*rule, side) for side in pair]
@@ -239,23 +238,20 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
     y, arm = y[some], arm[some]
     centred = y - y.mean()
     # Columns that split well by themselves, on these rows alone: the others judge the tree.
-    alone = [
-        _best_alone(column, column.code[some] + 1, arm, centred, least, n_arms)[0]
-        for column in columns
-    ]
+    alone = [_best_alone(own, some, arm, centred, least, n_arms)[0] for own in columns]
     columns = [columns[k] for k in np.argsort(alone, kind="stable")[::-1][:SEARCHED]]
     splits = [Splits.of(column) for column in columns]
     codes = [column.code[some] + 1 for column in columns]  # 0: missing
     sizes = [len(column.names) + 1 for column in columns]
     found: list[Rule] = [()]
-    whole = _sums([np.zeros(len(y), np.intp)], [1], arm, centred, n_arms)
+    whole = _sums(0, 1, arm, centred, n_arms)
     best = float(_values(whole, least)[0])
     for a in range(len(columns)):
         tables = [
-            _sums([codes[a], codes[b]], [sizes[a], sizes[b]], arm, centred, n_arms).reshape(
-                3 * n_arms, sizes[a], sizes[b]
+            _sums(codes[a] * size + code, sizes[a] * size, arm, centred, n_arms).reshape(
+                -1, sizes[a], size
             )
-            for b in range(len(columns))
+            for code, size in zip(codes, sizes, strict=True)
         ]
         for pair in splits[a].sides:
             value, rule = 0.0, list[Rule]()
@@ -268,10 +264,10 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
 
 
 def _best_alone(
-    column: Binned, code: Any, arm: Arms, y: Floats, least: int, n_arms: int
+    column: Binned, rows: Any, arm: Arms, y: Floats, least: int, n_arms: int
 ) -> tuple[float, tuple[Side, Side] | None]:
     """The best split of some rows by one column: its value, and its sides."""
-    sums = _sums([code], [len(column.names) + 1], arm, y, n_arms)
+    sums = _sums(column.code[rows] + 1, len(column.names) + 1, arm, y, n_arms)
     return Splits.of(column).best(sums, least)
 
 
@@ -316,15 +312,12 @@ def _split(
     return best, found
 
 
-def _sums(codes: Sequence[Any], sizes: Sequence[int], arm: Arms, y: Floats, n_arms: int) -> Floats:
+def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
     """(3 arms, cells): rows, sums and sums of squares of y of the control, then of each arm."""
-    cell: Any = arm
-    for code, size in zip(codes, sizes, strict=True):
-        cell = cell * size + code
-    n_cells = n_arms * int(np.prod(sizes))
+    cell, n_cells = arm * size + code, n_arms * size
     found = [np.bincount(cell, weights=w, minlength=n_cells) for w in (None, y, y**2)]
-    parts = np.stack([own.reshape(n_arms, -1) for own in found], axis=1)
-    return parts.reshape(3 * n_arms, -1).astype(np.float64)
+    parts = np.stack([own.reshape(n_arms, size) for own in found], axis=1)
+    return parts.reshape(3 * n_arms, size).astype(np.float64)
 
 
 def _values(sums: Floats, least: int) -> Floats:
@@ -346,12 +339,11 @@ def _sides(column: Binned) -> list[tuple[Side, Side]]:
     n, found = len(column.names), []
     for k in range(n - 1 if column.ordered or n == 2 else n):
         bins = np.arange(n) <= k if column.ordered else np.arange(n) == k
+        words = f"= {column.names[k]}", f"not {column.names[k]}"
         if column.ordered:
             words = f"up to {column.cuts[k]}", f"over {column.cuts[k]}"
-        else:
-            words = f"= {column.names[k]}", f"not {column.names[k]}"
-            if n == 2:
-                words = f"= {column.names[0]}", f"= {column.names[1]}"
+        elif n == 2:
+            words = f"= {column.names[0]}", f"= {column.names[1]}"
         yes, no = (f"{column.name} {word}" for word in words)
         found.append((Side(column, bins, yes), Side(column, ~bins, no)))
     return found
