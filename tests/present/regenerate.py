@@ -7,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.present.cases import CASES, FOLDER, snapshot
 
-for name in sys.argv[1:] or CASES:
+if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.txt").write_text(snapshot(name), encoding="utf-8")
+    for name in sys.argv[1:] or CASES:
+        (FOLDER / f"{name}.txt").write_text(snapshot(name), encoding="utf-8")

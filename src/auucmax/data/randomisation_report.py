@@ -15,8 +15,6 @@ from auucmax.data.few import rounded, significant
 
 # A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
 STOP = 1e-4
-# Below this, a check that passes remarks on it.
-REMARK = 0.05
 
 
 class CheckWarning(UserWarning):

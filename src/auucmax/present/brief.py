@@ -7,6 +7,7 @@ of that kind is first shown. Console, notebook, Markdown, page and ``--json`` st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import singledispatch
 from html import escape
@@ -22,7 +23,7 @@ _SUBJECTS = {
     "results": ("evidence", "chosen"),
     "model.uplift_model": ("evidence",),
     "model.chosen": ("chosen",),
-    "model.check": ("check_words",),
+    "model.check": ("randomisation",),
     "data.randomisation_report": ("randomisation",),
     "data.trial": ("randomisation",),
     "comparison.comparison": ("comparison",),
@@ -39,6 +40,26 @@ _SUBJECTS = {
     "targeting.calibration": ("measures",),
 }
 _MODEL = "MODEL"  #: in a next step: the file of the model
+
+
+Facts = Iterable[tuple[str, str]]
+
+
+def in_words(
+    verdict: str,
+    facts: Facts = (),
+    caveats: Iterable[str] = (),
+    next_step: str | None = None,
+    details: Facts = (),
+) -> Brief:
+    """A Brief without the facts and caveats that have no text, and without repeated caveats."""
+    return Brief(
+        verdict=verdict,
+        facts=tuple((name, value) for name, value in facts if value),
+        caveats=tuple(dict.fromkeys(filter(None, caveats))),
+        next_step=next_step,
+        details=tuple((name, value) for name, value in details if value),
+    )
 
 
 @singledispatch

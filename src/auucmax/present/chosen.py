@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auucmax._json import short
 from auucmax.model.chosen import Targeting
 from auucmax.present import words
-from auucmax.present.brief import brief
+from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Decision, Plan, State, Why
 
 _FIXED = (Why.FEW_ROWS, Why.NO_RANGE)  # with which other plans for the same people are still known
@@ -15,25 +14,19 @@ _FIXED = (Why.FEW_ROWS, Why.NO_RANGE)  # with which other plans for the same peo
 
 @brief.register
 def _(found: Targeting) -> Brief:
-    told = decision_brief(found.decision)
-    facts = list(told.facts)
-    plan, outcome = found.decision.plan, found.decision.outcome
+    own, plan = decision_brief(found.decision), found.decision.plan
+    facts, caveats = list(own.facts), list(own.caveats)
     if plan.missing is not None and plan.missing.why != Why.FAILED_CHECK and found.n_treated:
         total = words.number(found.uplift, words.digits(found.uplift / 10))
-        facts.append((f"Predicted {words.gains(outcome)}", f"{total} by the model alone"))
-    left_out = [
-        (found.n_excluded, "excluded"),
-        (found.n_repeated, "repeated rows"),
-    ]
-    if any(n for n, _ in left_out):
-        facts.append(("Left out", ", ".join(f"{n:,} {why}" for n, why in left_out if n)))
-    caveats = list(told.caveats)
-    far = [own for own in found.shifts if own.is_large]
+        gains = words.gains(found.decision.outcome)
+        facts.append((f"Predicted {gains}", f"{total} by the model alone"))
+    left_out = {"excluded": found.n_excluded, "repeated rows": found.n_repeated}
+    facts.append(("Left out", words.joined(f"{n:,} {why}" for why, n in left_out.items() if n)))
+    far = max((shift.distance for shift in found.shifts if shift.is_large), default=0.0)
     if far and (plan.missing is None or plan.missing.why != Why.UNLIKE_TRIAL):
-        distance = words.percent(max(own.distance for own in far))
         caveats.append(
-            f"scores differ from those of the trial by up to {distance} of the people: check "
-            f"columns and units."
+            f"scores differ from those of the trial by up to {words.percent(far)} of the people: "
+            f"check columns and units."
         )
     if found.n_unknown_ids:
         caveats.append(f"ids to exclude that are not in this table: {found.n_unknown_ids:,}.")
@@ -41,38 +34,29 @@ def _(found: Targeting) -> Brief:
         caveats.append(f"{words.people(found.n_nameless)} have no id.")
     if found.assumed_costs:
         caveats.append("costs are those of the fit.")
-    step = told.next_step
+    step = own.next_step
     if found.decision.is_good:
         step = "auucmax assign --model MODEL --explore .1 leaves some untreated, to verify the gain"
-    details = list(told.details)
-    choice = found.choice
-    if choice.n_tied_taken < choice.n_tied:
-        details.append(
-            ("Ties", f"{choice.n_tied_taken:,} of {choice.n_tied:,} with the last score, by row")
-        )
-    return replace(
-        told, facts=tuple(facts), caveats=tuple(caveats), next_step=step, details=tuple(details)
-    )
+    return in_words(own.verdict, facts, caveats, step)
 
 
 @brief.register
 def decision_brief(found: Decision) -> Brief:
     """The words for a decision."""
-    plan = found.plan
-    n_treated = sum(plan.counts)
-    facts = []
-    counts = [f"{n:,} {short(name)}" for n, name in zip(plan.counts, found.arms[1:], strict=True)]
-    if len(counts) > 1 and n_treated:
-        facts.append(("Arms", ", ".join(counts)))
+    plan, everyone = found.plan, found.everyone
+    n_treated, facts = sum(plan.counts), []
+    if len(plan.counts) > 1 and n_treated:
+        facts.append(("Arms", words.counts(found.arms[1:], plan.counts)))
     if plan.profit is not None and plan.gain is not None and n_treated:
         facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
-    what = "profit" if plan.terms.has_profit else "gain"
-    if guaranteed := _guaranteed(found, what):
-        facts.append((f"Guaranteed {what}", guaranteed))
-    everyone = found.everyone
+    facts.append((f"Guaranteed {_what(plan)}", _guaranteed(found)))
     if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
-        facts.append(("Treat everyone", _expected(everyone, found)))
-    return Brief(verdict=_verdict(found), facts=tuple(facts), next_step=_instead(found))
+        facts.append((words.everyone(), _expected(everyone, found)))
+    return in_words(_verdict(found), facts, next_step=_instead(found))
+
+
+def _what(plan: Plan) -> str:
+    return "profit" if plan.terms.has_profit else "gain"
 
 
 def _verdict(found: Decision) -> str:
@@ -85,7 +69,7 @@ def _verdict(found: Decision) -> str:
         who = f"everyone ({words.people(n_people)})"
     if not n_treated:
         who = words.people(n_people)
-    what = "profit" if plan.terms.has_profit else "gain"
+    what = _what(plan)
     cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}, "
     if found.state == State.UNKNOWN:
         money = "" if not plan.spend else f" for {words.money(plan.spend)}"
@@ -104,10 +88,11 @@ def _expected(plan: Plan, found: Decision) -> str:
     if (plan.guaranteed or 0) > 0 >= (own.lower or 0):
         own = replace(own, lower=None, upper=None)  # the guarantee says more
     if plan.profit is not None:
-        return f"expected {words.gain_or_loss(own)}"
-    unit = words.gains(replace(outcome, lower_is_better=False))
+        return f"expected {words.profit(own)}"
+    places, unit = words.places_of(own), words.gains(replace(outcome, lower_is_better=False))
     change = ("decrease of", "increase of") if outcome.lower_is_better else ("gain", "loss of")
-    return f"expected {words.gain_or_loss(own, *change, unit)}"
+    gain = words.up_or_down(own, *change, lambda value: words.number(value, places), unit)
+    return f"expected {gain}"
 
 
 def _others_known(plan: Plan) -> bool:
@@ -115,7 +100,7 @@ def _others_known(plan: Plan) -> bool:
     return plan.missing is None or plan.missing.why in _FIXED
 
 
-def _guaranteed(found: Decision, what: str) -> str:
+def _guaranteed(found: Decision) -> str:
     plan, certain = found.plan, found.certain
     n = plan.n_people
 

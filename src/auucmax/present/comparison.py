@@ -8,8 +8,8 @@ from typing import Any
 from auucmax._json import short
 from auucmax.comparison.comparison import Comparison
 from auucmax.present import words
-from auucmax.present.brief import brief
-from auucmax.results import Brief, Estimate
+from auucmax.present.brief import brief, in_words
+from auucmax.results import Brief
 
 _SCALE, _PER = 100.0, "per 100 people"
 
@@ -21,32 +21,24 @@ def _(found: Comparison) -> Brief:
     n_splits = len(found.seeds)
     smallest = min((abs(float(own["mean_gain"])) for own in rows.values()), default=1.0) or 1e-3
     places = min(max(words.digits(_SCALE * smallest / 10), 2), 5)
-    facts = []
-    details = []
+    facts, details = [], []
     for name, own in rows.items():
         gap = None if name == best else gaps.loc[name]
         facts.append((short(str(name)), _gain(own, gap, places)))
-        size = "" if _none(own["n_parameters"]) else f", {own['n_parameters']:,.0f} parameters"
-        details.append(
-            (short(str(name)), f"AUUC {own['mean_auuc']:.5f}, rank {own['mean_rank']:.1f}, best in "
-             f"{words.percent(own['share_best'])} of splits, {own['fit_seconds']:.3g} s{size}")
-        )  # fmt: skip
-    n_train = 1 - found.test_size
-    facts.append(
-        ("Trial", f"{short(found.trial_name)}, {found.n_rows:,} people, {n_splits} "
-         f"split{'s' * (n_splits > 1)}: {words.percent(n_train)} to train on")
-    )  # fmt: skip
-    details.append(("Random targeting", f"AUUC {found.random:.5f}"))
+        rank = f"rank {own['mean_rank']:.1f}, best in {words.percent(own['share_best'])} of splits"
+        details.append((short(str(name)), f"AUUC {own['mean_auuc']:.5f}, {rank}"))
+    splits = f"{n_splits} split{'s' * (n_splits > 1)}: {words.percent(1 - found.test_size)}"
+    rows_of_trial = f"{short(found.trial_name)}, {words.people(found.n_rows)}"
+    facts.append(("Trial", f"{rows_of_trial}, {splits} to train on"))
     if n_splits > 1 and len(rows) > 1:
         details.append(("Test", "corrected resampled t-test, p adjusted for the number of models"))
-    failed = [str(name) for name, own in rows.items() if own["n_failed"]]
-    caveats = [f"{words.joined(failed)} failed on some splits, and come last."] if failed else []
-    return Brief(
-        verdict=_verdict(best, rows[best], gaps, places),
-        facts=tuple(facts),
-        caveats=tuple(caveats),
-        next_step="compare with more splits" if n_splits == 1 and len(rows) > 1 else None,
-        details=tuple(details),
+    failed = words.joined(str(name) for name, own in rows.items() if own["n_failed"])
+    return in_words(
+        _verdict(best, rows[best], gaps, places),
+        facts,
+        [f"{failed} failed on some splits, and come last."] if failed else [],
+        "compare with more splits" if n_splits == 1 and len(rows) > 1 else None,
+        details,
     )
 
 
@@ -64,23 +56,15 @@ def _verdict(best: str, own: Any, gaps: Any, places: int) -> str:
 
 
 def _gain(own: Any, gap: Any, places: int) -> str:
-    if _none(own["mean_gain"]):
+    if math.isnan(own["mean_gain"]):
         return "failed"
     gain = f"{words.number(_SCALE * own['mean_gain'], places, sign=True)} {_PER}"
-    if gap is None or _none(gap["difference"]):
+    if gap is None or math.isnan(gap["difference"]):
         return gain
-    known = not _none(gap["lower"])
-    difference = Estimate(
-        value=float(gap["difference"]),
-        lower=float(gap["lower"]) if known else None,
-        upper=float(gap["upper"]) if known else None,
-    )
-    if not known:
-        less = words.number(_SCALE * difference.value, places, sign=True)
-        return f"{gain}, {less} from the best"
-    less = words.estimate(difference, scale=_SCALE, places=places, sign=True)
-    return f"{gain}, {less} from the best, p {words.p_value(float(gap['p_holm']))}"
-
-
-def _none(value: Any) -> bool:
-    return value is None or math.isnan(float(value))
+    less = words.number(_SCALE * gap["difference"], places, sign=True)
+    p_value = ""
+    if not math.isnan(gap["lower"]):
+        ends = (words.number(_SCALE * gap[end], places) for end in ("lower", "upper"))
+        less = f"{less} ({' to '.join(ends)})"
+        p_value = f", p {words.p_value(gap['p_holm'])}"
+    return f"{gain}, {less} from the best{p_value}"

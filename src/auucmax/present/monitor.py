@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from auucmax._json import short
-from auucmax.campaign.monitor import Look, Stop, Verdict
+from auucmax.campaign.monitor import Look, Verdict
 from auucmax.present import words
-from auucmax.present.brief import brief
+from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Estimate, Outcome
 
 _VERDICTS = {
@@ -18,7 +18,6 @@ _VERDICTS = {
     Verdict.CONTINUE: "Go on: nothing is certain yet",
     Verdict.TOO_EARLY: "Go on: too early for a statement",
 }
-_BROKEN = "find out how people were assigned and which rows were lost"
 
 
 @brief.register
@@ -32,8 +31,8 @@ def _(found: Look) -> Brief:
             facts.append((f"{name}Average effect", _bounds(own.effect, outcome)))
         if own.gain is not None:
             facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
-    counts = zip((found.control, *(own.arm for own in found.arms)), found.counts, strict=True)
-    facts.append(("Arms", ", ".join(f"{n:,} {short(name)}" for name, n in counts)))
+    arms = [found.control, *(own.arm for own in found.arms)]
+    facts.append(("Arms", words.counts(arms, found.counts)))
     facts.append(("Rows", f"{found.n_new:,} new, {found.n_waiting:,} wait for their outcome"))
     caveats = []
     if found.n_clipped:
@@ -42,26 +41,23 @@ def _(found: Look) -> Brief:
         caveats.append(f"no rows from {words.joined(found.skipped)}: are files missing?")
     step = None
     if found.verdict.is_failure:
-        step = _BROKEN
+        step = "find out how people were assigned and which rows were lost"
     elif found.needs_check:
         step = "auucmax check on all rows, before you act on this"
-    details = [("Stops", f"{own.until}: {_stop(own)}") for own in found.stops]
+    details = [
+        ("Shown since", f"{own.until}: {f'{short(own.arm)}, ' if own.arm else ''}{own.verdict}")
+        for own in found.stops
+    ]
     if found.ratio_p_value is not None:
         details.append(("Planned sizes", f"p {words.p_value(found.ratio_p_value)}"))
-    details.append(
-        ("Certainty", f"all bounds hold at all looks ({words.percent(1 - found.delta)})")
+    certain = f"all bounds hold at all looks ({words.percent(1 - found.delta)})"
+    return in_words(
+        f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
+        facts,
+        caveats,
+        step,
+        [*details, ("Certainty", certain)],
     )
-    return Brief(
-        verdict=f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
-        facts=tuple(facts),
-        caveats=tuple(caveats),
-        next_step=step,
-        details=tuple(details),
-    )
-
-
-def _stop(own: Stop) -> str:
-    return own.verdict.value if own.arm is None else f"{short(own.arm)}, {own.verdict.value}"
 
 
 def _bounds(found: Estimate, outcome: Outcome) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from auucmax._json import short
 from auucmax.campaign.plan import By, PlanLine, TrialPlan, What
 from auucmax.present import words
-from auucmax.present.brief import brief
+from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Estimate, Kind, Outcome
 
 _NAMES = {What.EFFECT: "Average effect", What.GAIN: "Ranking"}
@@ -16,27 +16,15 @@ _NAMES = {What.EFFECT: "Average effect", What.GAIN: "Ranking"}
 @brief.register
 def _(found: TrialPlan) -> Brief:
     outcome = _outcome(found)
-    own = found.assumed[0]
-    base = words.rate(own.base_rate, replace(outcome, lower_is_better=False))
-    facts = [(_name(line), _needed(line, found, outcome)) for line in found.lines]
+    base = words.rate(found.assumed[0].base_rate, replace(outcome, lower_is_better=False))
     treated = words.percent(found.treated_share)
-    facts.append(("Assumed", f"{base} without treatment, {treated} treated"))
-    details = []
-    if found.best_share is not None:
-        details.append(("Best treated share", f"{words.percent(found.best_share)} for the ranking"))
-    scale, per = words.unit(outcome)
-    for line in found.lines:
-        if line.width is not None:
-            half = scale * line.width / 2
-            width = f"plus or minus {words.number(half, words.digits(half / 4))} {per}"
-            details.append((f"{_name(line)}: interval", width))
-    if own.design_effect > 1.05:
-        details.append(("Groups", f"{own.design_effect:.2g} times the variance of single people"))
-    return Brief(
-        verdict=_verdict(found),
-        facts=tuple(facts),
+    facts = [(_name(line), _needed(line, found, outcome)) for line in found.lines]
+    best = "" if found.best_share is None else f"{words.percent(found.best_share)} for the ranking"
+    return in_words(
+        _verdict(found),
+        [*facts, ("Assumed", f"{base} without treatment, {treated} treated")],
         next_step=f"auucmax assign PEOPLE --arms {_shares(found)} --key NAME",
-        details=tuple(details),
+        details=[("Best treated share", best)],
     )
 
 
@@ -64,30 +52,24 @@ def _needed(line: PlanLine, found: TrialPlan, outcome: Outcome) -> str:
 
 
 def _verdict(found: TrialPlan) -> str:
-    effect, gain = (found.rows(what) for what in (What.EFFECT, What.GAIN))
     if found.n_rows is not None:
-        powers = {
-            what: min((line.power or 0.0) for line in found.lines if _is(line, what))
-            for what in What
-        }
+        power = dict.fromkeys(What, 1.0)
+        for line in found.lines:
+            if line.by == By.INTERVAL:
+                power[line.what] = min(power[line.what], line.power or 0.0)
         return (
             f"{words.people(found.n_rows)} show the average effect with "
-            f"{words.percent(powers[What.EFFECT])} power, and the gain of the ranking with "
-            f"{words.percent(powers[What.GAIN])}."
+            f"{words.percent(power[What.EFFECT])} power, and the gain of the ranking with "
+            f"{words.percent(power[What.GAIN])}."
         )
-    if gain is None or effect is None:
-        needed = [
-            f"{n:,} people" if n else "more people than any trial has" for n in (effect, gain)
-        ]
-        return f"The average effect needs {needed[0]}, the gain of the ranking {needed[1]}."
-    return (
-        f"The trial needs {max(effect, gain):,} people: {effect:,} show the average effect, "
-        f"{gain:,} that the ranking beats random targeting."
-    )
-
-
-def _is(line: PlanLine, what: What) -> bool:
-    return line.what == what and line.by == By.INTERVAL
+    effect, gain = (found.rows(what) for what in (What.EFFECT, What.GAIN))
+    if gain and effect:
+        return (
+            f"The trial needs {max(effect, gain):,} people: {effect:,} show the average effect, "
+            f"{gain:,} that the ranking beats random targeting."
+        )
+    needed = [f"{n:,} people" if n else "more people than any trial has" for n in (effect, gain)]
+    return f"The average effect needs {needed[0]}, the gain of the ranking {needed[1]}."
 
 
 def _shares(found: TrialPlan) -> str:

@@ -1,4 +1,4 @@
-"""Words for a check of the randomisation, and for a trial.
+"""Words for a trial, and for the check of its randomisation.
 
 The numbers of a check come from its report or, as in a model file, from a dictionary of them.
 """
@@ -6,16 +6,17 @@ The numbers of a check come from its report or, as in a model file, from a dicti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from auucmax._json import short
 from auucmax.data.balance import SMALL
-from auucmax.data.randomisation_report import REMARK, RandomisationReport
+from auucmax.data.randomisation_report import RandomisationReport
 from auucmax.data.trial import Trial, TrialSummary
+from auucmax.model.check import TrialCheck
 from auucmax.present import words
-from auucmax.present.brief import brief
+from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Estimate, Kind, Outcome
 
 Check = Mapping[str, Any]
@@ -45,29 +46,25 @@ def _(report: RandomisationReport) -> Brief:
 def check_brief(found: Check) -> Brief:
     """The words for a check: its verdict, what to do, and all tests as details."""
     advised = advice(found)
-    total = max(sum(found["counts"].values()), 1)
-    arms = (f"{short(name)}: {n:,} ({n / total:.1%})" for name, n in found["counts"].items())
-    details = [("Note", note) for note in (found["grouping"], found["evened"]) if note]
+    counts = found["counts"]
+    details = [("Note", found["grouping"]), ("Note", found["evened"])]
     for test in found["tests"]:
         p_values = [words.p_value(test[name]) for name in ("p_value", "adjusted_p_value")]
-        details.append(
-            (_label(test), f"p {p_values[0]}, corrected {p_values[1]}; {test['detail']}")
-        )
+        name = f"{test['name']} ({short(test['arm'])})" if test["arm"] else str(test["name"])
+        details.append((name, f"p {p_values[0]}, corrected {p_values[1]}; {test['detail']}"))
     known = [own for own in found["differences"] if own["difference"] == own["difference"]]
-    if known:
-        largest = [f"{short(own['feature'])} {own['difference']:+.3f}" for own in known[:5]]
+    largest = [f"{short(own['feature'])} {own['difference']:+.3f}" for own in known[:5]]
+    if largest:
         details.append(("Largest differences", f"{', '.join(largest)} standard deviations"))
-        least = found["detectable_difference"]
-        details.append(("Detectable", f"a difference of {least:.3f}, with 80% power"))
     details += [("Suspect", _suspect(own)) for own in found["suspects"]]
     details += [("Not tested", note) for note in found["notes"]]
     details += [("Advice", text) for text in advised[1:]]
-    return Brief(
-        verdict=verdict(found),
-        facts=(("Arms", ", ".join(arms)),),
-        caveats=questions(found),
-        next_step=advised[0] if advised else None,
-        details=tuple(details),
+    return in_words(
+        verdict(found),
+        [("Arms", words.counts(counts, counts.values()))],
+        questions(found),
+        advised[0] if advised else None,
+        details,
     )
 
 
@@ -83,17 +80,12 @@ def verdict(found: Check) -> str:
         )
     if not tests:
         return "The randomisation is unknown: nothing could be tested."
-    worst = min(tests, key=lambda test: float(test["adjusted_p_value"]))
-    smallest = worst["adjusted_p_value"]
+    smallest = words.p_value(min(test["adjusted_p_value"] for test in tests))
     n = f"{len(tests)} test{'s' * (len(tests) > 1)}"
-    of = f", {_label(worst)}" if smallest < REMARK else ""
     after = ""
     if found["provided"]:
         after = f", if {words.joined(found['provided'])} were recorded after treatment"
-    return (
-        f"The trial looks randomised{after} ({n}, smallest corrected p "
-        f"{words.p_value(smallest)}{of})."
-    )
+    return f"The trial looks randomised{after} ({n}, smallest corrected p {smallest})."
 
 
 def message(found: Check) -> str:
@@ -187,10 +179,6 @@ def _suspect(found: Check) -> str:
     return f"{name}: {texts.get(found['measure'], other)}"
 
 
-def _label(test: Check) -> str:
-    return f"{test['name']} ({short(test['arm'])})" if test["arm"] else str(test["name"])
-
-
 @brief.register
 def _(trial: Trial) -> Brief:
     return _summary(trial.summary(), replace(trial.roles.outcome, lower_is_better=False))
@@ -203,42 +191,66 @@ def _(found: TrialSummary) -> Brief:
 
 def _summary(found: TrialSummary, outcome: Outcome) -> Brief:
     scale, per = words.unit(outcome)
+    treatment = found.treatment_name
     facts = []
     if found.n_randomised is not None:
         facts.append(("Randomised", f"{found.n_randomised:,} rows"))
     mean = f"{'weighted ' if found.weighted else ''}mean"
     for arm in found.arms:
         value = f"{arm.n_rows:,} rows ({arm.share:.1%}), {mean} {scale * arm.mean:.4g} {per}"
-        facts.append((words.labelled(found.treatment_name, arm.name), value))
+        facts.append((words.labelled(treatment, arm.name), value))
     for own in found.effects:
         missing = own.declined
         if missing is None and not math.isfinite(own.standard_error):
             missing = "an arm has one row only"
-        known = missing is None
-        effect = Estimate(
-            value=own.effect,
-            lower=own.low if known else None,
-            upper=own.high if known else None,
-            missing=missing,
-        )
-        p_value = f", p {words.p_value(own.p_value)}" if known else ""
-        name = f"Effect of {words.labelled(found.treatment_name, own.name)}"
+        effect = Estimate(value=own.effect, lower=own.low, upper=own.high)
+        p_value = f", p {words.p_value(own.p_value)}"
+        if missing is not None:
+            effect, p_value = Estimate(value=own.effect, missing=missing), ""
+        name = f"Effect of {words.labelled(treatment, own.name)}"
         facts.append((name, words.effect(effect, outcome) + p_value))
     if found.true_effect is not None:
         facts.append(("True effect", words.rate(found.true_effect, outcome)))
     features = f"{found.n_features:,} feature{'s' * (found.n_features != 1)}"
-    treatment = "" if found.treatment_name == "treatment" else f" by {short(found.treatment_name)}"
-    return Brief(
-        verdict=f"{short(found.name)}: {found.n_rows:,} rows, {features}; outcome "
-        f"{short(found.outcome_name)}{treatment}.",
-        facts=tuple(facts),
+    by = "" if treatment == "treatment" else f" by {short(treatment)}"
+    return in_words(
+        f"{short(found.name)}: {found.n_rows:,} rows, {features}; outcome "
+        f"{short(found.outcome_name)}{by}.",
+        facts,
     )
 
 
-def worst(checks: Sequence[Check]) -> Check:
-    """The check with the worst verdict: failed, not tested, warning, passed."""
-
-    def place(found: Check) -> tuple[bool, bool, bool]:
-        return bool(found["stops"]), not found["tests"], not found["ok"]
-
-    return max(checks, key=place)
+@brief.register
+def _(found: TrialCheck) -> Brief:
+    roles, several = found.trial.roles, len(found.arms) > 1
+    checks = [own.report.to_dict() for own in found.arms]
+    # The worst comes first: failed, not tested, warning, passed.
+    bad = max(checks, key=lambda one: (bool(one["stops"]), not one["tests"], not one["ok"]))
+    facts, details = [], []
+    for own, check in zip(found.arms, checks, strict=True):
+        name = words.arm_name(roles, own.arm) if several else ""
+        start = f"{name}: " if several else ""
+        if not found.failed:
+            facts.append((words.everyone(name), words.effect(own.effect, roles.outcome)))
+            if own.detectable is not None:
+                least = words.rate(own.detectable, roles.outcome, own.effect)
+                power = f"an average effect of {least} is found with 80% power"
+                facts.append((f"{start}Power", power))
+        details += [(start + title, value) for title, value in check_brief(check).details]
+    rows = [found.arms[0].rows[0], *(own.rows[1] for own in found.arms)]
+    sizes = [own.n_rows for own in rows]
+    names = [words.arm_name(roles, own.name) for own in rows]
+    facts.append(("Trial", f"{words.people(sum(sizes))}: {words.counts(names, sizes)}"))
+    others = found.trial.other_arms or {}
+    facts.append(("Left out", words.counts(others, others.values())))
+    details.append(("Read as categories", words.joined(found.codes)))
+    details.append(("Read as numbers", words.joined(found.quantities)))
+    advised = advice(bad)
+    arm = words.arm_name(roles, found.arms[checks.index(bad)].arm)
+    return in_words(
+        f"{arm}: {verdict(bad)}" if several and not bad["ok"] else verdict(bad),
+        facts,
+        [text for check in checks for text in questions(check)],
+        advised[0] if advised else "auucmax fit, with the same options",
+        details,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from auucmax._json import short
 from auucmax.results import Estimate, Kind, Missing, Outcome, Roles, Why
@@ -132,27 +132,33 @@ def at_least(value: float) -> str:
     return f"at least {number(math.floor(value * 10**places) / 10**places, places)}"
 
 
-def gain_or_loss(
-    found: Estimate, gain: str = "profit", loss: str = "loss of", unit: str = ""
-) -> str:
-    """A total with its interval, if there is one; a loss is an amount above 0.
+def profit(found: Estimate) -> str:
+    """A profit or a loss, which is an amount above 0, with its interval if there is one.
 
-    Amounts are money unless they have a unit.
-
-    >>> gain_or_loss(Estimate(value=-300.0, lower=-500.0, upper=-100.0))
+    >>> profit(Estimate(value=-300.0, lower=-500.0, upper=-100.0))
     'loss of 300 (100 to 500)'
     """
-    name, value = gain, found.value
-    ends = [end for end in (found.lower, found.upper) if end is not None]
+    return up_or_down(found, "profit", "loss of", lambda value: money(value, found))
+
+
+def up_or_down(
+    found: Estimate, gain: str, loss: str, amount: Callable[[float], str], unit: str = ""
+) -> str:
+    """A total that is called a gain above 0 and a loss below, where it is shown without its sign."""
+    name, value, lower, upper = gain, found.value, found.lower, found.upper
     if value < 0:
         name, value = loss, -value
-        ends = [-end for end in reversed(ends)]
-
-    def amount(own: float) -> str:
-        return number(own, places_of(found)) if unit else money(own, found)
-
+        if lower is not None and upper is not None:
+            lower, upper = -upper, -lower
     text = f"{name} {amount(value)} {unit}".rstrip()
-    return f"{text} ({' to '.join(map(amount, ends))})" if len(ends) == 2 else text
+    if lower is None or upper is None:
+        return text
+    return f"{text} ({amount(lower)} to {amount(upper)})"
+
+
+def side(found: Estimate) -> int:
+    """1 if the interval lies above 0, -1 if it lies below, 0 if neither or unknown."""
+    return ((found.lower or 0) > 0) - ((found.upper or 0) < 0)
 
 
 def people(n: int) -> str:
@@ -182,6 +188,19 @@ def model_name(name: str, outcome: Outcome) -> str:
     if name == "tm":
         return "two logistic models" if outcome.kind == Kind.BINARY else "two separate models"
     return _MODELS.get(name, name)
+
+
+def policy_name(against: str) -> str:
+    """A simpler policy than the best arm for each, by the name of its contrast."""
+    if against == "random":
+        return "the same arms for random people"
+    arm = against.removeprefix("everyone: ")
+    return f"{short(arm)} for everyone" if arm != against else f"targeting {short(against)} alone"
+
+
+def everyone(arm: str = "") -> str:
+    """The policy of treating everyone; ``arm``: its name, where there are several."""
+    return f"{arm} for everyone" if arm else "Treat everyone"
 
 
 def percent(share: float) -> str:
@@ -231,15 +250,6 @@ def why(missing: Missing | None) -> str:
     return found
 
 
-def why_none(missing: Missing | None) -> str:
-    """None, and why.
-
-    >>> why_none(Missing(why=Why.FEW_ROWS))
-    'none: too few people in the trial'
-    """
-    return "none" if missing is None else f"none: {why(missing)}"
-
-
 #: Labels that mean nothing without the name of their column, besides numbers and letters.
 _ANSWERS = {
     "yes", "nein", "nee", "non", "oui", "sim", "tak", "nie", "true", "false", "treated",
@@ -274,6 +284,19 @@ def labelled(column: str, label: str) -> str:
     if is_code(label) and label != "none" and (column != "treatment" or label.isdigit()):
         return f"{short(column)} = {short(label)}"
     return short(label)
+
+
+def counts(names: Iterable[str], numbers: Iterable[int]) -> str:
+    """How many people each arm has.
+
+    >>> counts(["letter", "mail = 0", "1"], [1200, 3, 4])
+    '1,200 letter, 3 with mail = 0, 4 in arm 1'
+    """
+    parts = []
+    for name, n in zip(names, numbers, strict=True):
+        before = "with " if " = " in name else "in arm " if is_code(name) else ""
+        parts.append(f"{n:,} {before}{short(name)}")
+    return ", ".join(parts)
 
 
 def title(roles: Roles) -> str:
