@@ -107,6 +107,14 @@ class Pair:
         return None if np.abs(both - 1).max(initial=0.0) < 1e-9 else 1 / both
 
     @property
+    def design(self) -> dict[str, Any]:
+        """How the rows were randomised, as metrics and calibrations take it."""
+        return {
+            "treatment": self.treated, "groups": self.groups, "propensity": self.propensity,
+            "sample_weight": self.people,
+        }  # fmt: skip
+
+    @property
     def weight(self) -> Floats | None:
         """(m,) weights that undo unequal propensities, with a mean of about 1."""
         if self.propensity is None:

@@ -37,6 +37,7 @@ from auucmax.results import (
     Kind,
     Missing,
     People,
+    PolicyEvidence,
     Ratio,
     Why,
 )
@@ -62,18 +63,12 @@ def number(value: float) -> float | None:
 
 def levels_of(pair: Pair, score: Floats) -> Levels:
     """The rows of a pair sorted by a score."""
-    return Levels.of(
-        pair.y, score, treatment=pair.treated, groups=pair.groups, propensity=pair.propensity,
-        sample_weight=pair.people,
-    )  # fmt: skip
+    return Levels.of(pair.y, score, **pair.design)
 
 
 def calibrated(pair: Pair, score: Floats) -> Calibration:
     """The calibration of scores of models that were not trained on the rows."""
-    return calibrate(
-        pair.y, score, treatment=pair.treated, groups=pair.groups, propensity=pair.propensity,
-        sample_weight=pair.people,
-    )  # fmt: skip
+    return calibrate(pair.y, score, **pair.design)
 
 
 def quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
@@ -327,7 +322,7 @@ def describe_check(report: RandomisationReport) -> dict[str, Any]:
 
 def policy_curve(
     trial: Trial, uplift: Floats, costs: Sequence[float], fold: NDArray[Any] | None
-) -> tuple[Curve, tuple[float | None, ...], tuple[Contrast, ...]]:
+) -> PolicyEvidence:
     """The policy over several arms: its curve, rates, and contrasts with simpler allocations.
 
     ``uplift`` (n, K) by models that were not trained on the rows; ``fold`` (n,) if they are models
@@ -370,7 +365,8 @@ def policy_curve(
     )
     price = tuple(float(one) for one in costs)
     curve = _curve_of_band(gains.band(**how), price, gains.random_gain)
-    return curve, _rates(chosen.steps, grid, trial.n_rows), contrasts
+    rate = _rates(chosen.steps, grid, trial.n_rows)
+    return PolicyEvidence(curve=curve, rate=rate, contrasts=contrasts)
 
 
 def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:

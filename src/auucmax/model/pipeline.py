@@ -68,6 +68,7 @@ from auucmax.model.registry import (
     rivals_of,
     tree_rows,
 )
+from auucmax.model.scores import on_new_rows
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
 from auucmax.results import (
@@ -394,7 +395,7 @@ def _policy(
     if len(fitted) == 1:
         return PolicyEvidence(curve=fitted[0].evidence.curve, segments=segments)
     uplift = np.column_stack([_uplifts(trial, one, fold) for one in fitted])
-    curve, rate, contrasts = policy_curve(trial, uplift, costs, fold)
+    policy = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_above(uplift, price, rate_of(uplift, price, TOP * float(price.max())))
     scores = [one.apart.chunk_score for one in fitted if one.apart is not None]
@@ -402,10 +403,8 @@ def _policy(
     guarantee: Certificate | Missing = failed
     if not stops:
         guarantee = policy_guarantee(trial, pairs, scores, recipe, keys, costs, budget)
-    return PolicyEvidence(
-        curve=curve,
-        rate=rate,
-        contrasts=contrasts,
+    return replace(
+        policy,
         certificate=guarantee if isinstance(guarantee, Certificate) else None,
         missing=guarantee if isinstance(guarantee, Missing) else None,
         people=describe_arms(columns, given[order], trial.roles.arms[1:], TOP),
@@ -480,23 +479,13 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 people=describe_top(binned(pair.X), own),
             )
         )
-    stops = any(one.missing == Missing(why=Why.FAILED_CHECK) for one in arms)
     policy = PolicyEvidence(curve=arms[0].curve)
     if len(arms) > 1:
         costs = model.evidence.policy.curve.costs
-        curve, rate, contrasts = policy_curve(trial, model.uplift_of(scores), costs, None)
-        missing = Missing(why=Why.NO_BUDGET)
-        policy = PolicyEvidence(curve=curve, rate=rate, contrasts=contrasts, missing=missing)
-    return Evidence(
-        roles=trial.roles,
-        basis=Basis.NEW_ROWS,
-        level=LEVEL,
-        n_rows=trial.n_rows,
-        n_folds=None,
-        arms=tuple(arms),
-        policy=policy,
-        failed_check=stops or model.evidence.failed_check,
-    )
+        policy = policy_curve(trial, model.uplift_of(scores), costs, None)
+        policy = replace(policy, missing=Missing(why=Why.NO_BUDGET))
+    found = on_new_rows(trial, arms, policy)
+    return replace(found, failed_check=found.failed_check or model.evidence.failed_check)
 
 
 def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evidence:

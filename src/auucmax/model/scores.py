@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from auucmax._errors import InputError
@@ -10,7 +11,7 @@ from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.model.guarantee import held_out
 from auucmax.model.judge import LEVEL, arm_evidence
-from auucmax.results import Basis, Evidence, Missing, PolicyEvidence, Why
+from auucmax.results import ArmEvidence, Basis, Evidence, Missing, PolicyEvidence, Why
 
 _KEY = "0" * 16  # groups are numbered by hashes
 
@@ -37,8 +38,13 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     pair.check_copies(all_columns=True)
     own = check_column(score, "the scores", trial.n_rows)[pair.index]
     arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1))
+    return on_new_rows(trial, [arm], PolicyEvidence(curve=arm.curve))
+
+
+def on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEvidence) -> Evidence:
+    """The evidence of rows that no model was trained on."""
+    failed = Missing(why=Why.FAILED_CHECK)
     return Evidence(
         roles=trial.roles, basis=Basis.NEW_ROWS, level=LEVEL, n_rows=trial.n_rows, n_folds=None,
-        arms=(arm,), policy=PolicyEvidence(curve=arm.curve),
-        failed_check=arm.missing == Missing(why=Why.FAILED_CHECK),
+        arms=tuple(arms), policy=policy, failed_check=any(one.missing == failed for one in arms),
     )  # fmt: skip
