@@ -364,10 +364,7 @@ def _drivers(
         names = list(map(str, fitted.encoder.get_feature_names_out()))
         (part,) = formula.parts
         with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200
-            apart = X - X[:1]  # the first row as the centre keeps the squares from cancelling
-            mean, square = np.array([apart.sum(axis=0), (apart**2).sum(axis=0)]) / len(X)
-            deviation = np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
-        linear = linear_terms(part.weight * part.coef, names, deviation)
+            linear = linear_terms(part.weight * part.coef, names, X.std(axis=0))
     return describe_drivers(pair.X, score, TOP, linear)
 
 
