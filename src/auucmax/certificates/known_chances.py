@@ -195,7 +195,7 @@ def randomised(units: str, chance: Floats | None) -> str:
 
     >>> randomised("rows", None)
     'rows are independent, and treatment was randomised with the same chance for all'
-    >>> randomised("rows", np.array([0.1, 0.9]))[:60]
+    >>> randomised("rows", np.array([0.1, 0.9]))[:62]
     'rows are independent, each was treated by an independent draw '
     """
     if chance is None or not len(chance):
