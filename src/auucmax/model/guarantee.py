@@ -287,7 +287,5 @@ def arms_above(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
     steps = arm_steps(uplift, np.broadcast_to(cost, uplift.shape))
     steps = steps.take(np.flatnonzero(steps.rate >= rate))
     chosen = np.zeros(len(uplift), dtype=np.intp)
-    for step in range(int(steps.number.max(initial=-1)) + 1):
-        now = steps.number == step
-        chosen[steps.person[now]] = steps.arm[now] + 1
+    chosen[steps.person] = steps.arm + 1  # later steps of a person come later
     return chosen
