@@ -56,29 +56,6 @@ def test_without_a_budget_the_profit_is_the_highest(rows, value):
     assert anything.uplift == pytest.approx(np.maximum(uplift.max(axis=1), 0).sum())
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.integers(0, 2**16), st.floats(0, 1.2), st.booleans())
-def test_of_many_people_only_those_near_the_cut_are_sorted(seed, part, rounded):
-    """The same as if all were, with ties and arms that cost nothing."""
-    rng = np.random.default_rng(seed)
-    uplift = rng.normal(0.02, 0.05, (400, 3))
-    uplift = (uplift.round(1) if rounded else uplift) + [0, 1e-6, 2e-6]  # no arms are shared
-    cost = rng.choice([0.0, 0.1, 0.12, 0.3], (400, 3), p=[0.02, 0.38, 0.3, 0.3])
-    budget = part * cost.max(axis=1).sum() / 3
-    for options in ({"budget": budget}, {"budget": budget, "value": 8.0}):
-        plain = choose(uplift, cost=cost, **options)
-        with pytest.MonkeyPatch.context() as patch:
-            for name, n in (("_MANY", 64), ("_PROGRAM_PEOPLE", 100), ("_MARGIN", 0.3)):
-                patch.setattr(choose_module, name, n)
-            quick = choose(uplift, cost=cost, **options)
-        np.testing.assert_array_equal(quick.arm, plain.arm)
-        assert (quick.n_tied, quick.n_tied_taken) == (plain.n_tied, plain.n_tied_taken)
-        assert quick.threshold == plain.threshold
-        assert (quick.part is None) == (plain.part is None)
-        if plain.part is not None:
-            assert quick.part == pytest.approx(plain.part, abs=1e-9)
-
-
 def test_sums_and_counts():
     found = choose([[0.3, 0.5], [0.2, 0.1], [0.0, -0.1]], cost=[1, 3], budget=4)
     assert found.counts == (1, 1)
@@ -156,11 +133,11 @@ def test_money_pays_for_nobody_for_all_and_for_what_costs_nothing():
     assert free.uplift == everything.uplift
 
 
-def test_ties_and_the_step_that_is_paid_in_part():
+def test_ties_and_steps_that_money_does_not_pay_for():
     found = choose(np.full((10, 1), 0.5), cost=2, budget=7)
     assert (sum(found.counts), found.n_tied, found.n_tied_taken) == (3, 10, 3)
-    assert found.part == 0.5
-    assert choose([0.3, 0.2], budget=1).part == 0.0
+    assert found.is_cut
+    assert not choose([0.3, 0.2], budget=2).is_cut
 
 
 @settings(deadline=None)
@@ -198,16 +175,15 @@ def test_people_who_may_not_get_an_arm_do_not():
     assert limited.tolist() == [1, 0, -1, 1]
 
 
-def program(offers, limits):
+def program(worth, cost, budget, most, least):
     """The same optimum by a general solver: a variable for each person and arm."""
-    n, k = offers.worth.shape
+    n, k = worth.shape
     rows, right = [], []
     for i in range(n):
         rows.append(np.repeat(np.arange(n) == i, k))
         right.append(1)
-    budget, most, least = limits[0], limits[1 : k + 1], -limits[k + 1 :]
     if np.isfinite(budget):
-        rows.append(offers.cost.ravel())
+        rows.append(cost.ravel())
         right.append(budget)
     for arm in range(k):
         own = np.tile(np.arange(k) == arm, n)
@@ -216,9 +192,9 @@ def program(offers, limits):
             right.append(most[arm])
         rows.append(-own.astype(float))
         right.append(-least[arm])
-    free = offers.allowed.ravel().astype(float)
+    free = np.isfinite(worth).ravel().astype(float)
     return linprog(
-        -offers.worth.ravel(), A_ub=np.array(rows, float), b_ub=right,
+        -np.where(np.isfinite(worth), worth, 0).ravel(), A_ub=np.array(rows, float), b_ub=right,
         bounds=np.column_stack([np.zeros(n * k), free]),
     )  # fmt: skip
 
@@ -242,24 +218,26 @@ def limited(draw):
 @given(limited())
 def test_limits_have_the_optimum_of_a_linear_program(rows):
     uplift, cost, least, most, budget, value = rows
-    limits = choose_module._limits(np.inf if budget is None else budget, most, least, len(most))
+    money = np.inf if budget is None else budget
     worth = uplift if value is None else value * uplift - cost
-    offers = choose_module._Offers(worth, cost, (worth > 0) | (least > 0))
-    exact = program(offers, limits)
+    worth = np.where((worth > 0) | (least > 0), worth, -np.inf)
+    exact = program(worth, cost, money, most, least)
     options = {"cost": cost, "budget": budget, "value": value, "at_most": most, "at_least": least}
     if exact.status != 0:
         with pytest.raises(ValueError, match="at_least"):
             choose(uplift, **options)
         return
-    parts, _ = choose_module._solve(offers, limits, np.zeros(len(limits)), None)
-    assert (parts * offers.worth).sum() == pytest.approx(-exact.fun, abs=1e-7)
+    limits, control = np.concatenate([[money], most, -least]), np.zeros(len(uplift))
+    offers = np.column_stack([worth, control]), np.column_stack([cost, control])
+    parts, _ = choose_module._solve(*offers, limits, np.zeros(len(limits)), None)
+    assert np.sum(parts[parts > 0] * offers[0][parts > 0]) == pytest.approx(-exact.fun, abs=1e-7)
     found = choose(uplift, **options)
     assert (np.array(found.counts) <= most).all()
     assert budget is None or found.cost <= budget + 1e-9
     # Whole people: nobody but those whom the limits cut in parts can be missing.
-    worth = np.where(offers.allowed, offers.worth, 0).max(initial=0)
-    got = offers.worth[np.arange(len(uplift)), found.arm][found.arm >= 0].sum()
-    assert got >= -exact.fun - (1 + 2 * uplift.shape[1]) * worth - 1e-7
+    highest = np.where(np.isfinite(worth), worth, 0).max(initial=0)
+    got = worth[np.arange(len(uplift)), found.arm][found.arm >= 0].sum()
+    assert got >= -exact.fun - (1 + 2 * uplift.shape[1]) * highest - 1e-7
 
 
 def test_prices_of_a_part_of_the_people_lead_to_the_optimum_of_all(monkeypatch):

@@ -279,7 +279,7 @@ def guides(keys: Hashes) -> Bools:
 def rate_of(uplift: Floats, cost: Floats, budget: float) -> float:
     """The lowest rate of uplift to cost that a budget per person pays for; 0 if money is left."""
     found = choose(uplift, cost=cost, budget=budget * len(uplift))
-    return found.threshold if found.part is not None else 0.0
+    return found.threshold if found.is_cut else 0.0
 
 
 def arms_above(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
