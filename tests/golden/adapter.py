@@ -776,14 +776,17 @@ def choose_arms(uplift, **options):
 def calibrate(y, score, treatment, new_y, new_score, new_treatment, **options):
     """Knots of the calibration, uplifts of new scores, and their table by tenths."""
     found = targeting.calibrate(y, score, treatment=treatment, **_options(**options))
-    table = targeting.calibration_table(found, new_y, new_score, treatment=new_treatment)
+    table = metrics.uplift_by_decile(new_y, new_score, treatment=new_treatment)
+    tenth = np.repeat(np.arange(len(table)), table["rows"])
+    best_first = np.argsort(-new_score, kind="stable")
+    predicted = np.bincount(tenth, found(new_score)[best_first]) / np.bincount(tenth)
     return {
         "score": plain(found.score),
         "uplift": plain(found.uplift),
         "average_effect": found.average_effect,
         "rows": [found.n_rows, found.n_treated, found.min_rows],
         "new_uplift": plain(found(new_score)),
-        "table_predicted": plain(table["predicted"]),
+        "table_predicted": plain(predicted),
         "table_uplift": plain(table["uplift"]),
     }
 

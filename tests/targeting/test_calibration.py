@@ -1,5 +1,6 @@
 import json
 from contextlib import nullcontext
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -7,9 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.strategies import small_trials
 
+from auucmax._json import read
 from auucmax.data import make_trial
 from auucmax.metrics.functions import uplift_by_decile
-from auucmax.targeting import Calibration, calibrate, calibration_table
+from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.calibration import NOISE, scaled_to_gain
 
 quietly = pytest.mark.filterwarnings("ignore:calibration should have at least two bins")
@@ -100,7 +102,7 @@ def test_it_does_not_decrease_and_has_the_average_effect_as_its_mean(rows, min_r
     assert (np.diff(found(anywhere)) >= -1e-12).all()
     mean = np.average(found(rows.score), weights=rows.weight if weighted else None)
     assert mean == pytest.approx(found.average_effect, abs=1e-9)
-    again = Calibration.from_dict(json.loads(json.dumps(found.to_dict())))
+    again = read(Calibration, json.loads(json.dumps(asdict(found))))
     assert again == found
 
 
@@ -241,32 +243,11 @@ def test_scores_that_are_no_numbers_are_refused():
     ],
 )
 def test_a_damaged_dictionary_is_refused(change, message):
-    good = Calibration((0.0, 1.0), (0.1, 0.2), 0.15, 20, 10, 5).to_dict()
+    good = Calibration((0.0, 1.0), (0.1, 0.2), 0.15, 20, 10, 5)
+    good = json.loads(json.dumps(asdict(good)))
+    assert read(Calibration, good).n_rows == 20
     with pytest.raises(ValueError, match=message):
-        Calibration.from_dict(good | change)
-    with pytest.raises(ValueError, match="should be entries by name, got list"):
-        Calibration.from_dict([1])
-
-
-@quietly
-@settings(deadline=None, max_examples=60)
-@given(small_trials(min_arm=2), st.integers(1, 5), st.booleans())
-def test_table_has_the_mean_prediction_of_each_bin(rows, bins, weighted):
-    given = {"sample_weight": rows.weight} if weighted else {}
-    found = calibrate(rows.y, rows.score, treatment=rows.treated, min_rows=1)
-    table = calibration_table(found, rows.y, rows.score, treatment=rows.treated, bins=bins, **given)
-    w = rows.weight if weighted else np.ones(len(rows.y))
-    number = []
-    for s in rows.score:
-        above = w[rows.score > s].sum() + w[rows.score == s].sum() / 2
-        number.append(min(int(above / w.sum() * bins + 1e-12), bins - 1))
-    predicted = [
-        np.average(found(rows.score[here]), weights=w[here]) if here.any() else np.nan
-        for here in (np.array(number) == b for b in range(bins))
-    ]
-    assert table["predicted"].tolist() == pytest.approx(predicted, nan_ok=True, abs=1e-9)
-    actual = uplift_by_decile(rows.y, rows.score, treatment=rows.treated, bins=bins, **given)
-    assert table.drop(columns="predicted").equals(actual)
+        read(Calibration, good | change)
 
 
 def test_groups_of_one_row_change_nothing():

@@ -51,7 +51,7 @@ def save(model: UpliftModel, path: str | os.PathLike[str]) -> None:
         "scorers": [
             {
                 "encoder": one.encoder.to_dict(),
-                "calibration": one.calibration.to_dict(),
+                "calibration": asdict(one.calibration),
                 "quantiles": one.quantiles.to_json(),
                 "slope": one.slope,
                 "centre": one.centre,
@@ -108,7 +108,7 @@ def _scorer(
     return Scorer(
         encoder=encoder,
         formula=from_arrays(arrays, len(encoder.terms_)),
-        calibration=Calibration.from_dict(header["calibration"]),
+        calibration=read(Calibration, header["calibration"], "its calibration"),
         quantiles=ScoreQuantiles.from_json(header["quantiles"]),
         slope=read(float, header["slope"], "slope"),
         centre=read(float, header["centre"], "centre"),

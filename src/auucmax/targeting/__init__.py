@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auucmax.targeting.calibration import Calibration, calibrate, calibration_table
+from auucmax.targeting.calibration import Calibration, calibrate
 from auucmax.targeting.choose import Choice, choose
 
-__all__ = ["Calibration", "Choice", "calibrate", "calibration_table", "choose"]
+__all__ = ["Calibration", "Choice", "calibrate", "choose"]

@@ -24,21 +24,17 @@ squared, and groups instead of rows say how many bins there are.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self, overload
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from auucmax._json import read
 from auucmax._shown import Shown
-from auucmax._validation import Floats, check_column, check_groups, check_rows, check_whole
-from auucmax.metrics.functions import uplift_by_decile
+from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.metrics.inference import Clusters, ClusterUnits, with_weight
-from auucmax.metrics.ranking import RankedRows, rank_rows, sorted_rows
+from auucmax.metrics.ranking import Ranking, sorted_rows
 
 # In simulated trials of 4,000 to 40,000 rows 3 to 8 bins come closest to the true effects, 8 to 12
 # have the least bias at the ends; with 20 the ends are already too extreme.
@@ -67,8 +63,6 @@ class Calibration(Shown):
     >>> calibration = Calibration((0.0, 1.0), (0.02, 0.04), 0.03, 1000, 500, 250)
     >>> calibration([-5.0, 0.5, 9.0]).tolist()
     [0.02, 0.03, 0.04]
-    >>> Calibration.from_dict(calibration.to_dict()) == calibration
-    True
     """
 
     score: tuple[float, ...]
@@ -78,39 +72,25 @@ class Calibration(Shown):
     n_treated: int
     min_rows: int
 
-    @overload
-    def __call__(self, score: float) -> float: ...
-    @overload
-    def __call__(self, score: ArrayLike) -> Floats: ...
-    def __call__(self, score: ArrayLike) -> float | Floats:
+    def __post_init__(self) -> None:
+        rises = (np.diff(self.score) > 0).all() and (np.diff(self.uplift) >= 0).all()
+        n_rows = min(self.n_rows, self.n_treated, self.min_rows)
+        if not 0 < len(self.score) == len(self.uplift) or not rises or n_rows < 1:
+            raise ValueError(
+                "a calibration should have as many uplifts as scores, scores that increase, "
+                "uplifts that do not decrease, and rows."
+            )
+
+    def __call__(self, score: ArrayLike) -> Any:
         """Calibrated uplift of each score: (n,) for (n,), a number for a number."""
-        single = np.ndim(score) == 0
         values = check_column(np.atleast_1d(np.asarray(score)), "score")
         uplift = np.interp(values, self.score, self.uplift)
-        return float(uplift[0]) if single else uplift
+        return uplift if np.ndim(score) else float(uplift[0])
 
     @property
     def n_values(self) -> int:
         """How many different values the knots have; 1 if the map is constant."""
         return len(set(self.uplift))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: numbers, and lists of them for ``score`` and ``uplift``."""
-        return asdict(self) | {"score": list(self.score), "uplift": list(self.uplift)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The calibration that :meth:`to_dict` wrote; anything else is refused."""
-        found: Self = read(cls, values, "a calibration")
-        rows = found.n_rows, found.n_treated, found.min_rows
-        rises = (np.diff(found.score) > 0).all() and (np.diff(found.uplift) >= 0).all()
-        if not 0 < len(found.score) == len(found.uplift) or not rises or min(rows) < 1:
-            raise ValueError(
-                f"a calibration should have as many uplifts as scores, scores that increase, "
-                f"uplifts that do not decrease, and rows; got {len(found.score)} scores and "
-                f"{len(found.uplift)} uplifts. Pass what Calibration.to_dict returned."
-            )
-        return found
 
 
 def calibrate(
@@ -156,34 +136,50 @@ def calibrate(
     """
     values = check_column(score, "score")  # the knots need the scores themselves, not their ranks
     rows = check_rows(
-        y, values, treatment=treatment, control=control,
-        sample_weight=sample_weight, propensity=propensity,
+        y, values, treatment=treatment, control=control, propensity=propensity,
+        sample_weight=np.ones(len(values)) if sample_weight is None else sample_weight,
     )  # fmt: skip
     clusters = None if groups is None else check_groups(groups, len(rows.y))
     rows, clusters = with_weight(rows, clusters)
     n_treated = int(np.count_nonzero(rows.treated))
     rarer = min(n_treated, len(rows.y) - n_treated)
     if min_rows is None:
-        min_rows = _default_rows(
-            rarer, min(ClusterUnits.of(rows.treated, clusters).counts.values())
-        )
+        # Ten bins of many rows, bins of 100 of fewer, three bins of few, and never under 20 rows.
+        units = min(ClusterUnits.of(rows.treated, clusters).counts.values())
+        min_rows = max(units // MOST_BINS, min(FEWEST_ROWS, max(LEAST_ROWS, units // 3)))
+        if units < rarer:
+            min_rows = rarer // max(1, units // min_rows)
     least = check_whole(min_rows, "min_rows", 1)
     part = sorted_rows(rows)
+    weight = np.asarray(part.weight)
     # As many bins as ``least`` allows, of equal size: what is left over is shared.
-    starts = _bin_starts(part, rarer // max(1, rarer // least))
+    starts = _bin_starts(part.ranking, part.treated, rarer // max(1, rarer // least))
     if len(starts) == 1:
         warnings.warn(
             f"calibration should have at least two bins of different scores with {least} rows of "
             f"each arm, got one bin of {n_treated} treated and {len(rows.y) - n_treated} control "
-            f"rows: everybody gets the average effect. Collect more rows.",
+            f"rows: everybody gets the average effect. Collect more rows (in Python: or lower "
+            f"min_rows).",
             UserWarning,
             stacklevel=2,
         )
-    uplift, effect = _bin_uplifts(part, starts, None if clusters is None else clusters[part.index])
-    sorted_score = rows.score[part.index]
-    knots = _middle_scores(part, starts, sorted_score)
+    # The transformed outcome, times the weight.
+    effect = part.effect()
+    e = float(np.average(part.treated, weights=weight))
+    mean_treated = float(part.arm_outcome(True).sum()) / part.arm_total(True)
+    outcome = part.total_weight * part.less(mean_treated - e * effect).signed_outcome()
+    sizes = np.add.reduceat(weight, starts)
+    fit = isotonic_regression(np.add.reduceat(outcome, starts) / sizes, weights=sizes).x
+    number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(weight)))
+    slope = _slope(
+        fit, sizes, number, outcome - weight * fit[number],
+        None if clusters is None else clusters[part.index],
+    )  # fmt: skip
+    uplift = effect + slope * (fit - effect)
+    score_of = rows.score[part.index]
+    knots = _knots(score_of, weight, starts)
     # Straight lines between knots do not keep the mean of the bins; a shift of all does.
-    off = effect - float(np.average(np.interp(sorted_score, knots, uplift), weights=part.weight))
+    off = effect - float(np.average(np.interp(score_of, knots, uplift), weights=weight))
     return Calibration(
         score=tuple(knots.tolist()),
         uplift=tuple((uplift + off).tolist()),
@@ -192,66 +188,6 @@ def calibrate(
         n_treated=n_treated,
         min_rows=min(least, rarer),
     )
-
-
-def _default_rows(rarer: int, units: int) -> int:
-    """Rows of each arm in a bin; ``units`` are the rows, or groups, of the arm that has fewer."""
-    # Ten bins of many rows, bins of 100 of fewer, three bins of few, and never under 20 rows.
-    least = max(units // MOST_BINS, min(FEWEST_ROWS, max(LEAST_ROWS, units // 3)))
-    return least if units >= rarer else rarer // max(1, units // least)
-
-
-def calibration_table(
-    calibration: Calibration,
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    bins: int = 10,
-    level: float = 0.95,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
-) -> pd.DataFrame:
-    """Predicted against actual uplift in each tenth of *other* rows, highest scores first.
-
-    The table of :func:`uplift_by_decile` with a first column ``predicted``, the mean calibrated
-    uplift of the tenth. Each interval covers its own actual uplift at ``level``; among ten, one or
-    two that miss the prediction are no surprise. Neither the model nor the calibration may be
-    trained on these rows.
-
-    Examples
-    --------
-    >>> from auucmax import load_hillstrom
-    >>> first, second = load_hillstrom().split(random_state=0)
-    >>> calibration = calibrate(first.y, first.X["history"], treatment=first.treatment)
-    >>> table = calibration_table(
-    ...     calibration, second.y, second.X["history"], treatment=second.treatment, bins=2
-    ... )
-    >>> table[["predicted", "uplift", "lower", "upper"]].round(3)
-         predicted  uplift  lower  upper
-    bin
-    1        0.046   0.048  0.031  0.065
-    2        0.046   0.037  0.022  0.052
-    """
-    values = check_column(score, "score")
-    table = uplift_by_decile(
-        y, values, treatment=treatment, bins=bins, level=level,
-        sample_weight=sample_weight, propensity=propensity, control=control,
-    )  # fmt: skip
-    best_first = rank_rows(values).order[::-1]
-    weight = np.ones(len(values))
-    if sample_weight is not None:
-        weight = check_column(sample_weight, "sample_weight")
-    # Tied rows share a bin, so bins are runs of the sorted rows whatever the order of ties.
-    number = np.repeat(np.arange(bins), table["rows"])
-    sums, weights = (
-        np.bincount(number, weights=column[best_first], minlength=bins)
-        for column in (weight * calibration(values), weight)
-    )
-    predicted = np.divide(sums, weights, out=np.full(bins, np.nan), where=weights > 0)
-    table.insert(0, "predicted", predicted)
-    return table
 
 
 def scaled_to_gain(
@@ -286,82 +222,60 @@ def scaled_to_gain(
     return moved + (wanted - found) / line[:n_chosen].mean() * line
 
 
-def _bin_starts(part: RankedRows, least: int) -> NDArray[np.intp]:
+def _bin_starts(ranking: Ranking, treated: Bools, least: int) -> NDArray[np.intp]:
     """First sorted row of each bin: from the top down, ``least`` rows of each arm, levels whole.
 
     What remains at the bottom with fewer rows joins the bin above it.
     """
-    counts = {arm: part.ranking.from_top((part.treated == arm) * 1.0) for arm in (True, False)}
-    sizes = part.ranking.from_top(None).astype(np.intp)
-    starts, level = [], 0
+    arms = [ranking.from_top(arm * 1.0) for arm in (treated, ~treated)]
+    sizes = sum(arms)
+    starts, level = list[int](), 0
     while True:
-        ends = [np.searchsorted(c, c[level] + least) for c in counts.values()]
-        level = int(max(ends))
+        level = max(int(np.searchsorted(own, own[level] + least)) for own in arms)
         if level >= len(sizes):
             break
-        starts.append(len(part.y) - sizes[level])
+        starts.append(int(sizes[-1] - sizes[level]))
     return np.array([0, *starts[-2::-1]], dtype=np.intp)
 
 
-def _bin_uplifts(
-    part: RankedRows, starts: NDArray[np.intp], clusters: Clusters | None
-) -> tuple[Floats, float]:
-    """The uplift of each bin, non-decreasing and drawn in, and the average effect."""
-    means = {arm: float(part.arm_outcome(arm).sum()) / part.arm_total(arm) for arm in (True, False)}
-    e = float(np.average(part.treated, weights=part.weight))
-    middle = (1 - e) * means[True] + e * means[False]
-    signed = RankedRows(**(vars(part) | {"y": part.y - middle})).signed_outcome()
-    weighted = part.total_weight * signed  # w z
-    weight = np.ones(len(part.y)) if part.weight is None else part.weight
-    sizes = np.add.reduceat(weight, starts)
-    fit = isotonic_regression(np.add.reduceat(weighted, starts) / sizes, weights=sizes).x
-    own = np.repeat(fit, np.diff(np.append(starts, len(part.y))))
-    effect = means[True] - means[False]
-    slope = _slope(fit, sizes, own, weighted - weight * own, clusters)
-    return effect + slope * (fit - effect), effect
-
-
 def _slope(
-    fit: Floats, sizes: Floats, own: Floats, residual: Floats, clusters: Clusters | None
+    fit: Floats,
+    sizes: Floats,
+    number: NDArray[np.intp],
+    residual: Floats,
+    clusters: Clusters | None,
 ) -> float:
     """The slope of new rows on an isotonic fit of bins, from 0 to 1.
 
-    ``sizes`` are the sums of w in the bins, ``own`` (n,) the fit of each row and ``residual`` (n,)
-    its w (z - fit). With S the sum of squared residuals (summed within clusters first) and W the
-    sum of w over a block of bins that share one value, the variance of that value is S / W^2 and
-    its noise adds S / W to the sum of w (z - effect)(fit - effect), less what goes into the
+    ``sizes`` are the sums of w in the bins, ``number`` (n,) the bin of each row and ``residual``
+    (n,) its w (z - fit). With S the sum of squared residuals (summed within clusters first) and W
+    the sum of w over a block of bins that share one value, the variance of that value is S / W^2
+    and its noise adds S / W to the sum of w (z - effect)(fit - effect), less what goes into the
     average effect. But for noise that sum equals the one of w (fit - effect)^2.
     """
-    values, block = np.unique(fit, return_inverse=True)
-    of_row = np.searchsorted(values, own)
-    squares = np.bincount(of_row, _squares(residual, of_row, clusters), len(values))
-    noise = (squares / np.bincount(block, sizes)).sum()
-    noise -= _squares(residual, np.zeros_like(of_row), clusters).sum() / sizes.sum()
+    _, block = np.unique(fit, return_inverse=True)
+    noise = 0.0
+    for own, sign in ((block, 1), (np.zeros_like(block), -1)):
+        squares = residual**2
+        if clusters is not None:
+            # A row times the total of its cluster in the block: they add up to its square.
+            _, code = np.unique(np.stack([clusters, own[number]]), axis=1, return_inverse=True)
+            code = code.ravel()  # a row in numpy 2.0
+            squares = residual * np.bincount(code, residual)[code]
+        noise += sign * (np.bincount(own[number], squares) / np.bincount(own, sizes)).sum()
     spread = np.sum(sizes * (fit - np.average(fit, weights=sizes)) ** 2)
     return float(np.clip(1 - NOISE * noise / spread, 0, 1)) if spread > 0 else 0.0
 
 
-def _squares(residual: Floats, block: NDArray[np.intp], clusters: Clusters | None) -> Floats:
-    """(n,) whose sums over blocks are those of squared totals: of rows, or clusters in a block."""
-    if clusters is None:
-        return residual**2
-    # A row times the total of its cluster in the block; they add up to the square of the total.
-    _, code = np.unique(np.stack([clusters, block]), axis=1, return_inverse=True)
-    code = code.ravel()  # a row in numpy 2.0
-    return np.asarray(residual * np.bincount(code, residual)[code])
-
-
-def _middle_scores(part: RankedRows, starts: NDArray[np.intp], score: Floats) -> Floats:
+def _knots(score: Floats, weight: Floats, starts: NDArray[np.intp]) -> Floats:
     """The mean score of some 20 rows around the median of each bin: a knot is nobody's own score.
 
     The median is the sorted row at which half of the weight of the bin is reached.
     """
-    weight = np.ones(len(part.y)) if part.weight is None else part.weight
-    reached = np.cumsum(weight)
-    below = reached[starts] - weight[starts]
-    half = (below + np.append(below[1:], reached[-1])) / 2
-    ends = np.append(starts[1:], len(part.y)) - 1
-    middle = np.clip(np.searchsorted(reached, half), starts, ends)
-    around = LEAST_ROWS // 2
-    first, last = np.maximum(middle - around, starts), np.minimum(middle + around, ends)
-    return np.array([score[a : b + 1].mean() for a, b in zip(first, last, strict=True)])
+    ends = np.append(starts[1:], len(score))
+    reached = np.append(0.0, np.cumsum(weight))
+    middle = np.searchsorted(reached[1:], (reached[starts] + reached[ends]) / 2)
+    middle = np.clip(middle, starts, ends - 1)
+    first = np.maximum(middle - LEAST_ROWS // 2, starts)
+    last = np.minimum(middle + LEAST_ROWS // 2 + 1, ends)
+    return np.array([score[a:b].mean() for a, b in zip(first, last, strict=True)])
