@@ -19,7 +19,7 @@ from scipy.special import logit
 
 from auucmax import make_trial
 from auucmax.campaign import plan_trial
-from auucmax.campaign.plan import Statement, certificate_quantile
+from auucmax.campaign.plan import Assumed, certificate_quantile
 from auucmax.certificates import betting_bound
 from auucmax.metrics import Levels
 from experiments import page
@@ -111,8 +111,8 @@ def run(task: Task) -> Line:
 
 
 @cache
-def promised(case: Case) -> Statement:
-    """What `plan_trial` promises for a case, if what is assumed is true."""
+def promised(case: Case) -> Assumed:
+    """What `plan_trial` assumes for a case, if that is true: power and width follow from it."""
     rng = np.random.default_rng(2026)
     trial = make_trial(POPULATION, **case.population, random_state=rng)
     score = scores(case, trial, rng)
@@ -123,14 +123,11 @@ def promised(case: Case) -> Statement:
         known["outcome_sd"] = float(trial.y[trial.treatment == 0].std())
         known["effect_sd"] = float(trial.effect.std())
 
-    def statement() -> Statement:
-        return next(own for own in plan_trial(**known).statements() if own.what == case.shows)
-
     if case.pilot:
         seen = Levels.of(trial.y, score, treatment=trial.treatment).inference()
-        expected = statement().variance / POPULATION
+        expected = plan_trial(**known).assumed[0].variance(case.shows) / POPULATION
         known["design_effect"] = seen.gain_standard_error**2 / expected
-    return statement()
+    return plan_trial(**known).assumed[0]
 
 
 def scores(case: Case, trial: Any, rng: np.random.Generator) -> Floats:
@@ -149,10 +146,10 @@ def _gain(effect: Floats, score: Floats) -> float:
 
 def simulate(case: Case, split: int, trials: int = CHUNK, certificates: int = CERTIFIED) -> Line:
     """How often the interval, and the certificate, is above 0; and the mean width."""
-    statement = promised(case)
+    assumed = promised(case)
     shown, width, likely, certified, likely_too = 0, 0.0, 0, 0, 0
-    error = float(np.sqrt(statement.variance / case.n_rows))
-    quantile = certificate_quantile(statement.assumed, case.n_rows, error, statement.delta)
+    error = float(np.sqrt(assumed.variance(case.shows) / case.n_rows))
+    quantile = certificate_quantile(assumed, case.n_rows, error)
     place = CASES.index(case) if case in CASES else len(CASES)
     for number in range(trials):
         rng = np.random.default_rng([20_26, place, split, number])
@@ -178,8 +175,12 @@ def simulate(case: Case, split: int, trials: int = CHUNK, certificates: int = CE
             certified += betting_bound(trial.y, score, **own).lower > 0
             likely_too += is_likely
     found: Line = {
-        "promised": {by: statement.power(case.n_rows, by) for by in statement.ways},
-        "promised_width": statement.width(case.n_rows),
+        "promised": {
+            name: assumed.power(case.n_rows, what)
+            for name, what in (("interval", case.shows), ("certificate", "guaranteed gain"))
+            if name == "interval" or (case.shows == "gain" and what in assumed.statements)
+        },
+        "promised_width": assumed.width(case.n_rows, case.shows),
         "shown": int(shown),
         "width": float(width / trials),
     }

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from auucmax import make_trial
 from auucmax.campaign import past_rows, plan_trial
-from auucmax.campaign.plan import Assumed, certificate_quantile, statements_of
+from auucmax.campaign.plan import Assumed, certificate_quantile
 from auucmax.metrics import Levels
 from auucmax.results import Estimate
 
 GIVEN = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006}
 
 
-def gain_of(plan):
-    return next(own for own in plan.statements() if own.what == "gain")
+def assumed(**given):
+    return plan_trial(**given).assumed[0]
 
 
 @pytest.mark.gate_cases("11")
@@ -26,35 +26,35 @@ def gain_of(plan):
 def test_variances_are_those_of_levels(number):
     """Of a trial of many rows, whose standard errors are known to a few per mille."""
     case = experiment.CASES[number]
-    statement, rng = experiment.promised(case), np.random.default_rng(1)
+    own, rng = experiment.promised(case), np.random.default_rng(1)
     trial = make_trial(200_000, **case.population, random_state=rng)
     score = experiment.scores(case, trial, rng)
     error = Levels.of(trial.y, score, treatment=trial.treatment).inference().gain_standard_error
-    assert np.sqrt(statement.variance / 200_000) == pytest.approx(error, rel=0.015)
+    assert np.sqrt(own.variance("gain") / 200_000) == pytest.approx(error, rel=0.015)
 
 
 @settings(max_examples=25, deadline=None)
-@given(power=st.floats(0.1, 0.99), by=st.sampled_from(["interval", "certificate"]))
-def test_rows_have_the_power_that_they_are_for(power, by):
-    statement = gain_of(plan_trial(**GIVEN))
-    rows = statement.rows(power, by)
-    assert statement.power(rows, by) >= power - 1e-6
-    assert statement.power(0.98 * rows, by) < power
-    assert statement.width(4 * rows) == pytest.approx(statement.width(rows) / 2)
+@given(power=st.floats(0.1, 0.99), what=st.sampled_from(["gain", "guaranteed gain"]))
+def test_rows_have_the_power_that_they_are_for(power, what):
+    own = assumed(**GIVEN)
+    rows = own.rows(power, what)
+    assert own.power(rows, what) >= power - 1e-6
+    assert own.power(0.98 * rows, what) < power
+    assert own.width(4 * rows, what) == pytest.approx(own.width(rows, what) / 2)
 
 
 def test_money_has_a_certificate_only_with_a_range():
     money = {"base_rate": 2.0, "effect": 0.5, "gain": 0.3, "outcome_sd": 10.0}
-    assert gain_of(plan_trial(**money)).ways == ("interval",)
-    bounded = gain_of(plan_trial(**money, outcome_range=(0, 100)))
-    wide = gain_of(plan_trial(**money, outcome_range=(0, 1000)))
-    assert bounded.rows(0.8) < bounded.rows(0.8, "certificate") < wide.rows(0.8, "certificate")
+    assert assumed(**money).statements == ["effect", "gain"]
+    bounded = plan_trial(**money, outcome_range=(0, 100))
+    wide = plan_trial(**money, outcome_range=(0, 1000))
+    assert bounded.rows() < bounded.rows("guaranteed gain") < wide.rows("guaranteed gain")
 
 
 def test_the_quantile_of_a_certificate_falls_to_somewhat_above_that_of_the_hedge():
-    statement = gain_of(plan_trial(**GIVEN))
+    own = assumed(**GIVEN)
     found = [
-        certificate_quantile(statement.assumed, n, float(np.sqrt(statement.variance / n)), 0.05)
+        certificate_quantile(own, n, float(np.sqrt(own.variance("gain") / n)))
         for n in (1e3, 1e4, 1e5, 1e6, 1e8)
     ]
     assert found == sorted(found, reverse=True)
@@ -86,7 +86,7 @@ def test_common_outcomes_are_planned_as_the_rarer_ones():
     for base_gain in (0.0, 0.01, 0.02):
         high = Assumed(base_rate=0.9, effect=0.02, gain=0.005, base_gain=base_gain)
         low = Assumed(base_rate=0.1, effect=-0.02, gain=0.005, base_gain=base_gain)
-        gains = [statements_of(own, 0.95, 0.05)[1].variance for own in (high, low)]
+        gains = [own.variance("gain") for own in (high, low)]
         assert gains[0] == pytest.approx(gains[1])
 
 
@@ -108,8 +108,10 @@ def test_no_treated_share_is_better_than_the_best(base, ratio, part, treated):
     low = min(base * (1 - base), (base + effect) * (1 - base - effect))
     given = {"base_rate": base, "effect": effect, "gain": part * low / 2}
     best = plan_trial(**given).best_share
-    at_best, other = (gain_of(plan_trial(**given, treated_share=own)) for own in (best, treated))
-    assert at_best.variance <= other.variance * (1 + 1e-9)
+    at_best, other = (
+        assumed(**given, treated_share=own).variance("gain") for own in (best, treated)
+    )
+    assert at_best <= other * (1 + 1e-9)
 
 
 def test_what_makes_a_trial_larger():
@@ -128,8 +130,8 @@ def test_arms_share_the_levels_and_the_rows():
     several = plan_trial(**GIVEN, n_arms=2, treated_share=2 / 3)
     one = plan_trial(**GIVEN, level=0.975, delta=0.025)
     assert several.rows() == pytest.approx(1.5 * one.rows(), rel=1e-3)
-    assert several.rows("gain", "certificate") == pytest.approx(
-        1.5 * one.rows("gain", "certificate"), rel=1e-3
+    assert several.rows("guaranteed gain") == pytest.approx(
+        1.5 * one.rows("guaranteed gain"), rel=1e-3
     )
 
 
@@ -161,14 +163,17 @@ def test_a_model_is_a_pilot(model, arms_model):
     plan = plan_trial(model=model, cross_fitted=True, level=model.evidence.level)
     own = model.evidence.arms[0]
     width = own.gain.upper - own.gain.lower
-    assert gain_of(plan).width(model.evidence.n_rows) == pytest.approx(width)
-    assert plan.gain_intervals == ((own.gain.lower, own.gain.upper),)
+    n_rows = model.evidence.n_rows
+    assert plan.assumed[0].width(n_rows, "gain") == pytest.approx(width)
     several = plan_trial(model=arms_model)
     assert several.arms == arms_model.arms
-    assert [line.arm for line in several.lines if line.by == "certificate"] == ["call", "mail"]
-    hoped = plan_trial(model=model, gain=0.03)
-    assert hoped.assumed[0].gain == 0.03
-    assert hoped.gain_intervals == (None,)
+    guaranteed = [line for line in several.lines if line.what == "guaranteed gain"]
+    assert [line.arm for line in guaranteed] == ["call", "mail"]
+    for fitted in (model, arms_model):
+        hoped = plan_trial(model=fitted, gain=0.03, treated_share=0.6)
+        assert {own.gain for own in hoped.assumed} == {0.03}
+        own_share = sum(own.treated_share / (1 - own.treated_share) for own in hoped.assumed)
+        assert own_share == pytest.approx(0.6 / 0.4)
 
 
 def test_a_model_that_is_no_pilot(model):

@@ -831,7 +831,7 @@ def plan_arms(model, **options):
 
 
 def _plan(found):
-    table = [line for line in found.lines if line.what == "gain"]
+    table = [line for line in found.lines if line.what != "effect"]
     return {
         "rows": table[0].rows,
         "best_share": found.best_share,
@@ -840,8 +840,8 @@ def _plan(found):
         "line_rows": [line.rows for line in table],
         "line_values": [line.value for line in table],
         "line_power": [line.power for line in table],
-        "line_width": [line.width for line in table],
-        "line_by": [line.by.value for line in table],
+        "line_width": [line.width if line.what == "gain" else None for line in table],
+        "line_by": ["interval" if line.what == "gain" else "certificate" for line in table],
     }
 
 

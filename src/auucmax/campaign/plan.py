@@ -25,9 +25,8 @@ quantile of the normal; what it costs beyond was measured, see :func:`certificat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +41,6 @@ from auucmax._validation import (
     check_column,
     check_groups,
     check_level,
-    check_positive,
     check_range,
     check_whole,
 )
@@ -61,20 +59,15 @@ GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a perfect score, in sds of the
 _SPREAD = 1 / (2 * np.pi * np.sqrt(3))  # E[z^2 c^2] - 1/12, z the normal quantile of a rank
 _MOST_ROWS = 1e11
 _LARGEST = 1e50  # of what is assumed: squares can be computed with
+_POSITIVE = ("gain", "effect_sd", "outcome_sd", "design_effect", "cluster_size")
 
 
 class What(StrEnum):
-    """What a trial may show: the average effect, or the gain of a ranking over random targeting."""
+    """What a trial may show: each is the name of a statement."""
 
-    EFFECT = "effect"
-    GAIN = "gain"
-
-
-class By(StrEnum):
-    """By which it is shown."""
-
-    INTERVAL = "interval"
-    CERTIFICATE = "certificate"
+    EFFECT = "effect"  #: the average effect, by its interval
+    GAIN = "gain"  #: the gain of a ranking over random targeting, by its interval
+    GUARANTEE = "guaranteed gain"  #: the same, by its certificate
 
 
 class Assumed(Result):
@@ -84,7 +77,9 @@ class Assumed(Result):
     treatment, 0 if the score says nothing about the outcome itself. ``outcome_sd`` is None for 0/1
     outcomes. ``design_effect``: how many times the variance of independent rows;
     ``cluster_size``: mean number of rows of a cluster. ``cross_fitted``: the model is trained on
-    the rows of the trial itself, so the variance of the gain counts twice.
+    the rows of the trial itself, so the variance of the gain counts twice. ``part``: the rows of
+    the arm and the control among those of the trial. ``level`` and ``delta`` are those of one arm:
+    the statements about all arms hold together.
     """
 
     base_rate: float
@@ -98,6 +93,9 @@ class Assumed(Result):
     design_effect: float = 1.0
     cluster_size: float = 1.0
     cross_fitted: bool = False
+    part: float = 1.0
+    level: float = 0.95
+    delta: float = 0.05
 
     @property
     def means(self) -> Floats:
@@ -109,104 +107,75 @@ class Assumed(Result):
         """Of the control and of the treated."""
         return np.array([1 - self.treated_share, self.treated_share])
 
-    @property
-    def rank_gains(self) -> Floats:
-        """Cov(y, u) in the control and in the treated arm."""
-        return np.array([self.base_gain, self.base_gain + self.gain])
+    def value(self, what: str) -> float:
+        """The effect, or the gain."""
+        return self.effect if what == What.EFFECT else self.gain
 
     @property
-    def middle(self) -> float:
-        """Mean of all outcomes, which is subtracted from them."""
-        return float(self.shares @ self.means)
+    def statements(self) -> list[What]:
+        """What can be shown: no certificate of unbounded outcomes, or of a model of these rows."""
+        bounded = self.outcome_sd is None or self.outcome_range is not None
+        return [*What] if bounded and not self.cross_fitted else [What.EFFECT, What.GAIN]
 
-    @property
-    def rarer(self) -> Assumed:
-        """The same for the rarer of two outcomes: 1 - y, and the score reversed, if y is common.
-
-        Means that grow exponentially with the score fit a rare outcome; of a common one they would
-        exceed 1. Gains keep their values.
-        """
-        if self.outcome_sd is not None or self.middle <= 0.5:
-            return self
-        return replace(self, base_rate=1 - self.base_rate, effect=-self.effect)
-
-    @property
-    def variances(self) -> Floats:
-        """Variances of the outcome of control and treated."""
+    def arm_variances(self) -> tuple[Floats, Floats]:
+        """Var(y) and Var(y c) of the control and of the treated."""
+        means = self.means
+        middle = float(self.shares @ means)
+        gains = np.array([self.base_gain, self.base_gain + self.gain])
         if self.outcome_sd is None:
-            return self.means * (1 - self.means)
-        more = self.effect_sd if self.effect_sd is not None else self.gain / GAIN_OF_SD
-        return np.array([0.0, more**2]) + self.outcome_sd**2
-
-    @property
-    def rank_variances(self) -> Floats:
-        """Var(y c) of control and treated."""
-        middle = self.middle
-        if self.outcome_sd is None:
-            slopes = np.sqrt(2) * ndtri(0.5 + self.rank_gains / self.means)
-            weighed = self.means * (0.25 - 2 * owens_t(slopes / np.sqrt(2), 1 / np.sqrt(3)))
+            variances = means * (1 - means)
+            if middle > 0.5:
+                # Means that grow exponentially with the score fit a rare outcome; of a common one
+                # they would exceed 1. So 1 - y is ranked by the reversed score: the same gains.
+                means, middle = 1 - means, 1 - middle
+            slopes = np.sqrt(2) * ndtri(0.5 + gains / means)
+            weighed = means * (0.25 - 2 * owens_t(slopes / np.sqrt(2), 1 / np.sqrt(3)))
             squares = (1 - 2 * middle) * weighed + middle**2 / 12
         else:
-            slopes = self.rank_gains / GAIN_OF_SD
-            squares = (self.variances + (self.means - middle) ** 2) / 12 + slopes**2 * _SPREAD
-        return np.asarray(squares - self.rank_gains**2)
+            more = self.effect_sd if self.effect_sd is not None else self.gain / GAIN_OF_SD
+            variances = np.array([0.0, more**2]) + self.outcome_sd**2
+            slopes = gains / GAIN_OF_SD
+            squares = (variances + (means - middle) ** 2) / 12 + slopes**2 * _SPREAD
+        return variances, squares - gains**2
 
+    def variance(self, what: str) -> float:
+        """How many times 1 / rows the variance of the effect, or of the gain, is."""
+        outcomes, ranks = (float((own / self.shares).sum()) for own in self.arm_variances())
+        if what == What.EFFECT:
+            return self.design_effect * outcomes
+        rest = self.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * self.gain**2
+        return (1 + self.cross_fitted) * self.design_effect * float(ranks - rest)
 
-@dataclass(frozen=True)
-class Statement:
-    """Something that a trial may show: its value and n times the variance of its estimate.
-
-    ``part``: the rows of one arm and the control among those of the trial.
-    """
-
-    what: What
-    value: float
-    variance: float
-    assumed: Assumed
-    level: float
-    delta: float
-    part: float = 1.0
-    arm: str | None = None
-
-    @property
-    def ways(self) -> tuple[By, ...]:
-        """By which it can be shown: its interval and, for a gain, its certificate."""
-        bounded = self.assumed.outcome_sd is None or self.assumed.outcome_range is not None
-        certified = self.what == What.GAIN and bounded and not self.assumed.cross_fitted
-        return (By.INTERVAL, By.CERTIFICATE) if certified else (By.INTERVAL,)
-
-    def power(self, n_rows: float, by: str = By.INTERVAL) -> float:
+    def power(self, n_rows: float, what: str) -> float:
         """The probability that the interval, or the certificate, of so many rows is above 0."""
         n_rows = self.part * n_rows
-        error = float(np.sqrt(self.variance / n_rows))
-        if by == By.CERTIFICATE:
-            quantile = certificate_quantile(self.assumed, n_rows, error, self.delta)
-            return float(ndtr(abs(self.value) / error - quantile))
-        found = ndtr(abs(self.value) / error - ndtri(0.5 + self.level / 2))
-        if self.assumed.outcome_sd is None:
+        error = float(np.sqrt(self.variance(what) / n_rows))
+        if what == What.GUARANTEE:
+            return float(ndtr(self.gain / error - certificate_quantile(self, n_rows, error)))
+        found = ndtr(abs(self.value(what)) / error - ndtri(0.5 + self.level / 2))
+        if self.outcome_sd is None:
             # Responders and others must be enough for an interval.
-            means = self.assumed.means
-            counts = n_rows * self.assumed.shares * np.minimum(means, 1 - means)
-            found *= np.prod(pdtrc(FEW_OF_ARM - 1, counts / self.assumed.cluster_size))
+            counts = n_rows * self.shares * np.minimum(self.means, 1 - self.means)
+            found *= np.prod(pdtrc(FEW_OF_ARM - 1, counts / self.cluster_size))
         return float(found)
 
-    def rows(self, power: float, by: str = By.INTERVAL) -> int | None:
+    def rows(self, power: float, what: str) -> int | None:
         """The number of rows with this power; None if no realistic number has it."""
 
         def lacking(log_rows: float) -> float:
-            return self.power(float(np.exp(log_rows)), by) - power
+            return self.power(float(np.exp(log_rows)), what) - power
 
         low, high = np.log(4.0), np.log(_MOST_ROWS)
-        if self.value == 0 or (self.what == What.GAIN and self.value < 0) or lacking(high) < 0:
+        if self.value(what) == 0 or lacking(high) < 0:
             return None
-        if lacking(low) >= 0:
-            return 4
-        return int(np.ceil(np.exp(brentq(lacking, low, high, xtol=1e-6))))
+        return (
+            4 if lacking(low) >= 0 else int(np.ceil(np.exp(brentq(lacking, low, high, xtol=1e-6))))
+        )
 
-    def width(self, n_rows: float) -> float:
-        """The expected width of the interval, from end to end."""
-        multiple = float(ndtri(0.5 + self.level / 2))
-        return 2 * multiple * float(np.sqrt(self.variance / (self.part * n_rows)))
+    def width(self, n_rows: float, what: str) -> float:
+        """The expected width of the interval, from end to end; of the gain beside its guarantee."""
+        error = np.sqrt(self.variance(what) / (self.part * n_rows))
+        return float(2 * ndtri(0.5 + self.level / 2) * error)
 
 
 # What a certificate costs beyond the quantile that its hedge aims at, by `python -m
@@ -216,7 +185,7 @@ class Statement:
 _CURVATURE, _ROOT, _INVERSE, _BLOCKS = 0.57, 11.8, -79.0, (180, 2500)
 
 
-def certificate_quantile(assumed: Assumed, n_rows: float, error: float, delta: float) -> float:
+def certificate_quantile(assumed: Assumed, n_rows: float, error: float) -> float:
     """How many standard errors below the estimate the bound of a certificate lies.
 
     With z = Phi^-1(1 - .75 delta), N blocks, and r the most that one block can lose in standard
@@ -231,37 +200,23 @@ def certificate_quantile(assumed: Assumed, n_rows: float, error: float, delta: f
     n_blocks = max(1.0, min(n_units / block_size(int(n_units)), *arms))
     control, treated = (max(1, round(own / n_blocks)) for own in arms)
     low, high = assumed.outcome_range or (0.0, 1.0)
-    middle = float(np.clip((assumed.middle - low) / (high - low), 0, 1))
+    mean = float(assumed.shares @ assumed.means)
+    middle = float(np.clip((mean - low) / (high - low), 0, 1))
     floor = block_floor(treated, control, 0.5, (middle, middle))
+    z = float(-ndtri(AIM * assumed.delta))
     loss = floor * (high - low) / (error * n_blocks)
-    z = float(-ndtri(AIM * delta))
     blocks = float(np.clip(n_blocks, *_BLOCKS))
     return z + _CURVATURE * (loss * z) ** 2 + _ROOT / np.sqrt(blocks) + _INVERSE / blocks
 
 
-def statements_of(
-    assumed: Assumed, level: float, delta: float, part: float = 1.0, arm: str | None = None
-) -> tuple[Statement, Statement]:
-    """What a trial may show: the average effect, and the gain of the ranking."""
-    effect = assumed.design_effect * float((assumed.variances / assumed.shares).sum())
-    ranks = float((assumed.rarer.rank_variances / assumed.shares).sum())
-    rest = assumed.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * assumed.gain**2
-    gain = (2 if assumed.cross_fitted else 1) * assumed.design_effect * (ranks - rest)
-    return (
-        Statement(What.EFFECT, assumed.effect, effect, assumed, level, delta, part, arm),
-        Statement(What.GAIN, assumed.gain, gain, assumed, level, delta, part, arm),
-    )
-
-
 class PlanLine(Result):
-    """What a trial needs to show the effect, or the gain, of an arm by interval or certificate.
+    """What a trial needs to show the effect, or the gain, of an arm.
 
     ``rows`` for the wanted power, None if no realistic number has it; ``power`` and ``width`` of
     the interval at the size that was asked for, or else at ``rows``.
     """
 
     what: What
-    by: By
     arm: str | None
     value: float
     rows: int | None
@@ -276,42 +231,34 @@ class TrialPlan(Result):
     ----------
     assumed : what is assumed of each arm; one for all of them without a model.
     lines : what is needed for each statement.
-    power, level, delta : wanted power; level of intervals, probability that a certificate fails.
+    power : wanted power.
+    outcome : of the model; without one it has no name.
     n_arms, arms : arms beside the control, and their labels if a model of several knows them.
-    treated_share : of the rows, in all arms together. best_share : the one with which the gain is
-        known best.
+    treated_share : of the rows, in all arms together.
     n_rows : the size that was asked for.
-    gain_intervals : of the gains, if they are those of a model.
-    outcome : that of the model.
     """
 
     assumed: tuple[Assumed, ...]
     lines: tuple[PlanLine, ...]
     power: float
-    level: float
-    delta: float
+    outcome: Outcome
     n_arms: int
     treated_share: float
-    best_share: float | None
     n_rows: int | None = None
     arms: tuple[str, ...] = ()
-    gain_intervals: tuple[tuple[float, float] | None, ...] = ()
-    outcome: Outcome | None = None
 
-    def rows(self, what: str = What.GAIN, by: str = By.INTERVAL) -> int | None:
+    def rows(self, what: str = What.GAIN) -> int | None:
         """The rows that show the effect, or the gain, of every arm."""
-        found = [line.rows for line in self.lines if (line.what, line.by) == (what, by)]
+        found = [line.rows for line in self.lines if line.what == what]
         return None if None in found else max((n for n in found if n), default=None)
 
-    def statements(self) -> list[Statement]:
-        """The statements behind the lines."""
-        n = self.n_arms
-        each = 1 - (1 - self.level) / n, self.delta / n
-        found: list[Statement] = []
-        for k, assumed in enumerate(self.assumed):
-            arm = self.arms[k] if self.arms else None
-            found += statements_of(assumed, *each, part=_part(self, assumed), arm=arm)
-        return found
+    @property
+    def best_share(self) -> float | None:
+        """The treated share with which the gain is known best; None for a model of several arms."""
+        if len(self.assumed) > 1:
+            return None
+        control, treated = np.sqrt(self.assumed[0].arm_variances()[1]) * [1, np.sqrt(self.n_arms)]
+        return float(treated / (control + treated))
 
     def draw(self) -> Figure:
         """Power against rows, for each statement."""
@@ -319,29 +266,17 @@ class TrialPlan(Result):
         figure: Figure = matplotlib.Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
         sizes = [line.rows for line in self.lines if line.rows] or [self.n_rows or 10_000]
-        rows = np.geomspace(max(20, min(sizes) / 12), min(_MOST_ROWS, 6 * max(sizes)), 200)
-        for k, statement in enumerate(self.statements()):
-            of_arm = "" if statement.arm is None else f"{statement.arm}: "
-            name = "average effect" if statement.what == What.EFFECT else "gain of the ranking"
-            for by in statement.ways:
-                axes.plot(
-                    rows, [statement.power(n, by) for n in rows], color=f"C{k}",
-                    linestyle="-" if by == By.INTERVAL else "--", label=f"{of_arm}{name}, {by}",
-                )  # fmt: skip
+        rows = np.geomspace(min(sizes) / 12, 6 * max(sizes), 200).clip(20)
+        for arm, own in zip(self.arms or ("",), self.assumed, strict=True):
+            for what in own.statements:
+                axes.plot(rows, [own.power(n, what) for n in rows], label=f"{arm} {what}".strip())
         axes.axhline(self.power, color="0.6", linewidth=0.8)
         if self.n_rows is not None:
             axes.axvline(self.n_rows, color="0.6", linewidth=0.8)
-        axes.set(xscale="log", ylim=(0, 1.02), xlim=(rows[0], rows[-1]), xlabel="rows of the trial")
-        axes.set_ylabel("power")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+        axes.set(xscale="log", xlabel="rows of the trial", ylabel="power")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.legend(frameon=False)
         return figure
-
-
-def _part(plan: TrialPlan, assumed: Assumed) -> float:
-    """The rows of an arm and the control, as a part of the trial."""
-    return (1 - plan.treated_share) / (1 - assumed.treated_share)
 
 
 def plan_trial(
@@ -370,7 +305,7 @@ def plan_trial(
     Parameters
     ----------
     model : UpliftModel, optional
-        Whose own trial says what to assume; what is passed besides replaces it (with one arm).
+        Whose own trial says what to assume of each arm; what is passed besides replaces it.
     base_rate, effect : float
         Mean outcome without treatment, and the average effect on it.
     gain : float
@@ -413,77 +348,69 @@ def plan_trial(
     if outcome_range is not None:
         outcome_range = check_range(outcome_range, "outcome_range")
     given = {
-        "base_rate": base_rate, "effect": effect, "base_gain": base_gain,
+        "base_rate": base_rate, "effect": effect, "gain": gain, "base_gain": base_gain,
         "treated_share": treated_share, "outcome_sd": outcome_sd, "effect_sd": effect_sd,
         "design_effect": design_effect, "cluster_size": cluster_size,
     }  # fmt: skip
-    known = {name: own for name, own in given.items() if own is not None}
-    if gain is not None or explained is not None:
-        known["gain"] = _gain(gain, effect_sd, explained)
-    shared: dict[str, Any] = {"outcome_range": outcome_range, "cross_fitted": cross_fitted}
-    arms: tuple[str, ...] = ()
-    intervals: list[tuple[float, float] | None] = []
-    if model is not None:
-        n_arms = len(model.arms)
-        if n_arms > 1 and known:
+    known = _checked({name: own for name, own in given.items() if own is not None})
+    if explained is not None and gain is None and effect_sd is not None:
+        if not 0 < explained <= 1:
             raise InputError(
-                next(iter(known)), "left out with a model of several arms",
-                repr(next(iter(known.values()))), "The model says it for each arm.",
+                "explained", "a share of the effects' variance, above 0 and at most 1",
+                repr(explained), "0.3 is a good score.",
             )  # fmt: skip
-        assumed = []
-        for k in range(n_arms):
-            own, interval = _of_model(model, k, gain_known="gain" in known)
-            values = own | known | shared
-            assumed.append(_checked(Assumed(**values)))
-            intervals.append(None if "gain" in known else interval)
-        if n_arms > 1:
-            arms = model.arms
-        rows = [arm.rows[1].n_rows for arm in model.evidence.arms]
-        n_control = model.evidence.arms[0].rows[0].n_rows
-        share = sum(rows) / (sum(rows) + n_control)
-        share = share if treated_share is None else treated_share
-    else:
+        known["gain"] = float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
+    elif explained is not None or (gain is None and model is None):
+        raise InputError(
+            "gain", "given, or effect_sd with explained: they say how good the ranking is",
+            "neither" if gain is None else "both",
+            "Give a gain of 0.005, say, or an effect_sd of 0.03 and explained 0.3.",
+        )  # fmt: skip
+    pilots: list[dict[str, Any]] = [{}]
+    arms: tuple[str, ...] = ()
+    share = treated_share
+    if model is None:
         for name in ("base_rate", "effect"):
             if name not in known:
                 raise InputError(name, "given", "none", "Give it, or a model.")
-        if "gain" not in known:
-            known["gain"] = _gain(gain, effect_sd, explained)
-        share = 0.5 if treated_share is None else treated_share
-        check_level(share, "treated_share")
-        own_rows = 1 - share + share / n_arms  # of an arm and the control
-        values = known | shared | {"treated_share": share / n_arms / own_rows}
-        assumed = [_checked(Assumed(**values))]
-    best = None
-    if len(assumed) == 1:
-        control, treated = np.sqrt(assumed[0].rarer.rank_variances)
-        treated *= np.sqrt(n_arms)
-        best = float(treated / (control + treated))
-    plan = TrialPlan(
-        assumed=tuple(assumed), lines=(), power=power, level=level, delta=delta, n_arms=n_arms,
-        treated_share=share, best_share=best, n_rows=n_rows, arms=arms,
-        gain_intervals=tuple(intervals), outcome=None if model is None else model.roles.outcome,
-    )  # fmt: skip
-    return replace(plan, lines=tuple(_lines(plan.statements(), power, n_rows)))
-
-
-def _lines(statements: Sequence[Statement], power: float, n_rows: int | None) -> list[PlanLine]:
-    found = []
-    for one in statements:
-        for by in one.ways:
-            needed = one.rows(power, by)
+        share = 0.5 if share is None else share
+        outcome = Outcome(name="", kind=Kind.BINARY if outcome_sd is None else Kind.NUMBER)
+    else:
+        n_arms, outcome = len(model.arms), model.roles.outcome
+        arms = model.arms if n_arms > 1 else ()
+        pilots = [_of_model(model, k, gain_known="gain" in known) for k in range(n_arms)]
+    if share is None:
+        odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
+        share = odds / (1 + odds)
+    else:
+        known["treated_share"] = share / n_arms / (1 - share + share / n_arms)
+    assumed, lines = [], []
+    for arm, pilot in zip(arms or (None,), pilots, strict=True):
+        values = pilot | known
+        own = Assumed(
+            **values, outcome_range=outcome_range, cross_fitted=cross_fitted,
+            part=(1 - share) / (1 - values["treated_share"]), level=1 - (1 - level) / n_arms,
+            delta=delta / n_arms,
+        )  # fmt: skip
+        _check_means(own)
+        assumed.append(own)
+        for what in own.statements:
+            needed = own.rows(power, what)
             size = n_rows or needed
-            found.append(
+            lines.append(
                 PlanLine(
-                    what=one.what,
-                    by=by,
-                    arm=one.arm,
-                    value=one.value,
+                    what=what,
+                    arm=arm,
+                    value=own.value(what),
                     rows=needed,
-                    power=None if size is None else one.power(size, by),
-                    width=one.width(size) if size is not None and by == By.INTERVAL else None,
+                    power=None if size is None else own.power(size, what),
+                    width=None if size is None else own.width(size, what),
                 )
             )
-    return found
+    return TrialPlan(
+        assumed=tuple(assumed), lines=tuple(lines), power=power, outcome=outcome, n_arms=n_arms,
+        treated_share=share, n_rows=n_rows, arms=arms,
+    )  # fmt: skip
 
 
 def past_rows(
@@ -506,9 +433,8 @@ def past_rows(
             "y", "different outcomes", f"{y[0]:g} in all {len(y)} rows",
             "Nothing can be planned from it.",
         )  # fmt: skip
-    found: dict[str, Any] = {"base_rate": float(y.mean()), "outcome_sd": None}
-    if outcome_kind(y) != BINARY:
-        found["outcome_sd"] = float(y.std())
+    sd = None if outcome_kind(y) == BINARY else float(y.std())
+    found: dict[str, Any] = {"base_rate": float(y.mean()), "outcome_sd": sd}
     terms = y - y.mean()
     if score is not None:
         ranking = rank_rows(check_column(score, "score", len(y)))
@@ -517,27 +443,22 @@ def past_rows(
         found["base_gain"] = float((terms * place).mean())
         terms = terms * place - (terms * place).mean()
     if groups is not None:
-        terms = terms / (np.abs(terms).max() or 1.0)  # squares of tiny numbers would vanish
+        terms /= np.abs(terms).max() or 1.0  # squares of tiny numbers would vanish
         sums = np.bincount(check_groups(groups, len(y)), weights=terms)
         found["cluster_size"] = len(y) / len(sums)
         found["design_effect"] = max(1.0, float(sums @ sums) / (float(terms @ terms) or 1.0))
     return found
 
 
-def _of_model(
-    model: UpliftModel, k: int, *, gain_known: bool
-) -> tuple[dict[str, Any], tuple[float, float] | None]:
-    """What the trial of a model says about an arm, and the interval of its gain."""
+def _of_model(model: UpliftModel, k: int, *, gain_known: bool) -> dict[str, Any]:
+    """What the trial of a model says about an arm."""
     evidence, own = model.evidence, model.evidence.arms[k]
-    if evidence.failed_check:
-        raise InputError(
-            "model", "of a trial that passed its check", "a failed one", "Fit another."
-        )
     gain, outcome = own.gain, evidence.roles.outcome
-    if gain.value <= 0 and not gain_known:
+    if evidence.failed_check or (gain.value <= 0 and not gain_known):
         raise InputError(
-            "model", f"one whose ranking gained over random targeting, for {own.arm!r}",
-            f"{gain.value:+.5f}", "Give the gain that you hope for, 0.005 say.",
+            "model", f"one that gained over random targeting in a sound trial, for {own.arm!r}",
+            "a failed check" if evidence.failed_check else f"{gain.value:+.5f}",
+            "Give the gain that you hope for, 0.005 say, or fit another model.",
         )  # fmt: skip
     n = np.array([arm.n_rows for arm in own.rows], dtype=np.float64)
     means = np.array([arm.mean for arm in own.rows])
@@ -554,57 +475,33 @@ def _of_model(
     }
     if own.n_groups is not None:
         found["cluster_size"] = float(n.sum()) / own.n_groups
-    if gain.lower is None or gain.upper is None:
-        return found, None
-    # Clusters, and how base rates vary with the score, made the variance what it was.
-    folds = 1 if model.recipe.hold_out else 2
-    width = gain.upper - gain.lower
-    seen = (width / (2 * ndtri(0.5 + evidence.level / 2))) ** 2 * n.sum() / folds
-    if gain.value > 0:
-        plain = statements_of(Assumed(**found), 0.95, 0.05)[1].variance
-        found["design_effect"] = float(seen / plain)
-    return found, (gain.lower, gain.upper)
+    if gain.lower is not None and gain.upper is not None and gain.value > 0:
+        # Clusters, and how base rates vary with the score, made the variance what it was.
+        folds = 1 if model.recipe.hold_out else 2
+        error = (gain.upper - gain.lower) / (2 * ndtri(0.5 + evidence.level / 2))
+        plain = folds * Assumed(**found).variance(What.GAIN)
+        found["design_effect"] = float(error**2 * n.sum() / plain)
+    return found
 
 
-def _gain(gain: float | None, effect_sd: float | None, explained: float | None) -> float:
-    if gain is not None:
-        if explained is not None:
-            raise InputError("gain", "left out with explained", "both", "Leave one out.")
-        return check_positive(gain, "gain", "It is the gain of the ranking over random targeting.")
-    if effect_sd is None or explained is None:
-        raise InputError(
-            "gain", "given, or effect_sd with explained: they say how good the ranking is",
-            "neither", "Give a gain of 0.005, say, or an effect_sd of 0.03 and explained 0.3.",
-        )  # fmt: skip
-    check_positive(effect_sd, "effect_sd", "It says how much effects differ between people.")
-    if not 0 < explained <= 1:
-        raise InputError(
-            "explained", "a share of the effects' variance, above 0 and at most 1",
-            repr(explained), "0.3 is a good score.",
-        )  # fmt: skip
-    return float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
-
-
-def _checked(assumed: Assumed) -> Assumed:
-    """Raise an InputError if outcomes cannot be as assumed."""
-    numbers = ("base_rate", "effect", "effect_sd", "gain", "base_gain", "outcome_sd")
-    for name in numbers:
-        value = getattr(assumed, name)
-        least = 1 / _LARGEST if name == "outcome_sd" else 0.0
-        wrong = isinstance(value, bool | str) or (
-            value is not None and not least <= abs(value) <= _LARGEST
-        )
-        if wrong:
+def _checked(known: dict[str, Any]) -> dict[str, Any]:
+    """What was passed, if these are numbers to compute with."""
+    for name, value in known.items():
+        least = 1 / _LARGEST if name in _POSITIVE else -_LARGEST
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not least <= value <= _LARGEST:
             raise InputError(
-                name, f"a number from {least:g} to {_LARGEST:g} in size", repr(value),
-                "Use another unit.",
-            )  # fmt: skip
-    for name in ("design_effect", "cluster_size", "effect_sd", "outcome_sd"):
-        if (value := getattr(assumed, name)) is not None:
-            check_positive(value, name, "1 means independent rows.")
-    check_level(assumed.treated_share, "treated_share")
+                name, f"a number from {least:g} to {_LARGEST:g}", repr(value), "Check the unit."
+            )
+    if "treated_share" in known:
+        check_level(known["treated_share"], "treated_share")
+    return known
+
+
+def _check_means(assumed: Assumed) -> None:
+    """Raise an InputError if means of 0/1 outcomes, or gains, cannot be as assumed."""
     if assumed.outcome_sd is not None:
-        return assumed
+        return
     for value, name in zip(assumed.means, ("base_rate", "effect"), strict=True):
         if not 0 < value < 1:
             raise InputError(
@@ -613,9 +510,9 @@ def _checked(assumed: Assumed) -> Assumed:
             )  # fmt: skip
     # The control may lose what the treated gain, but ranks end at 0 and 1.
     most = float(np.min(assumed.means * (1 - assumed.means)) / 2)
-    if (largest := np.abs(assumed.rank_gains).max()) >= most:
+    largest = max(abs(assumed.base_gain), abs(assumed.base_gain + assumed.gain))
+    if largest >= most:
         raise InputError(
             "gain", f"below {most:.4g}, the most that such outcomes allow", f"{largest:.4g}",
             "A gain is AUUC minus that of random targeting.",
         )  # fmt: skip
-    return assumed

@@ -5,44 +5,38 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auucmax._json import short
-from auucmax.campaign.plan import By, PlanLine, TrialPlan, What
+from auucmax.campaign.plan import PlanLine, TrialPlan, What
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
-from auucmax.results import Brief, Estimate, Kind, Outcome
+from auucmax.results import Brief, Estimate
 
-_NAMES = {What.EFFECT: "Average effect", What.GAIN: "Ranking"}
+_NAMES = {
+    What.EFFECT: "Average effect",
+    What.GAIN: "Ranking",
+    What.GUARANTEE: "Ranking, guaranteed",
+}
 
 
 @brief.register
 def _(found: TrialPlan) -> Brief:
-    outcome = _outcome(found)
-    base = words.rate(found.assumed[0].base_rate, replace(outcome, lower_is_better=False))
+    base = words.rate(found.assumed[0].base_rate, replace(found.outcome, lower_is_better=False))
     treated = words.percent(found.treated_share)
-    facts = [(_name(line), _needed(line, found, outcome)) for line in found.lines]
-    best = "" if found.best_share is None else f"{words.percent(found.best_share)} for the ranking"
+    facts = [(_name(line), _needed(line, found)) for line in found.lines]
     return in_words(
         _verdict(found),
         [*facts, ("Assumed", f"{base} without treatment, {treated} treated")],
         next_step=f"auucmax assign PEOPLE --arms {_shares(found)} --key NAME",
-        details=[("Best treated share", best)],
     )
 
 
-def _outcome(found: TrialPlan) -> Outcome:
-    if found.outcome is not None:
-        return found.outcome
-    kind = Kind.BINARY if found.assumed[0].outcome_sd is None else Kind.NUMBER
-    return Outcome(name="", kind=kind)
-
-
 def _name(line: PlanLine) -> str:
-    name = _NAMES[line.what] + (", guaranteed" if line.by == By.CERTIFICATE else "")
+    name = _NAMES[line.what]
     return name if line.arm is None else f"{short(line.arm)}: {name[0].lower()}{name[1:]}"
 
 
-def _needed(line: PlanLine, found: TrialPlan, outcome: Outcome) -> str:
-    size = words.rate(line.value, outcome, Estimate(value=line.value))
-    over = " over random targeting" if line.what == What.GAIN else ""
+def _needed(line: PlanLine, found: TrialPlan) -> str:
+    size = words.rate(line.value, found.outcome, Estimate(value=line.value))
+    over = " over random targeting" if line.what != What.EFFECT else ""
     if line.rows is None:
         return f"{size}{over}: no realistic number of people shows it"
     needed = f"{words.people(line.rows)} for {words.percent(found.power)} power"
@@ -55,8 +49,7 @@ def _verdict(found: TrialPlan) -> str:
     if found.n_rows is not None:
         power = dict.fromkeys(What, 1.0)
         for line in found.lines:
-            if line.by == By.INTERVAL:
-                power[line.what] = min(power[line.what], line.power or 0.0)
+            power[line.what] = min(power[line.what], line.power or 0.0)
         return (
             f"{words.people(found.n_rows)} show the average effect with "
             f"{words.percent(power[What.EFFECT])} power, and the gain of the ranking with "
