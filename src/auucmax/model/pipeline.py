@@ -353,6 +353,7 @@ def _in_scores(calibration: Calibration, quantiles: ScoreQuantiles) -> Calibrati
     knots = np.clip(knots, quantiles.score[-1], quantiles.score[0])
     levels, code = np.unique(knots, return_inverse=True)
     uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
+    uplift = np.maximum.accumulate(uplift)  # means of equal uplifts differ by rounding
     return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
 
 
