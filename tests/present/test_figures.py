@@ -12,13 +12,11 @@ from tests.present.cases import model
 from auucmax.present.figures import (
     NARROW,
     WIDE,
-    areas_figure,
     deciles_figure,
-    differences_figure,
     ticks,
 )
 from auucmax.present.slider import slider
-from auucmax.results import Terms
+from auucmax.results import Estimate, Terms
 
 
 @settings(deadline=None)
@@ -47,9 +45,9 @@ def frame(root):
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_the_marker_stands_where_the_script_puts_it(width):
     found = moved(share=0.3, cost=(0.15,), value=1.0)
-    root = ET.fromstring(found.figure.draw(width))
+    root = ET.fromstring(found.draw(width))
     dot = next(e for e in root.iter() if e.get("class") == "marker-dot")
-    point = found.first.json(*found.figure.range())
+    point = found.first.json(*found.range())
     place = frame(root)(point["at"], point["y"])
     assert (float(dot.get("cx")), float(dot.get("cy"))) == pytest.approx(place, abs=0.05)
 
@@ -67,10 +65,10 @@ def test_the_marker_stands_where_the_script_puts_it(width):
 )
 def test_everything_lies_inside_the_frame(kind, terms, width):
     found = moved(kind, **terms)
-    root = ET.fromstring(found.figure.draw(width))
+    root = ET.fromstring(found.draw(width))
     _, _, size, height = map(float, root.get("viewBox").split())
     paths = [e for e in root.iter() if e.tag == "path"]
-    assert len(paths) == 3 + len(found.legend) - 1  # band, lines and the curve
+    assert len(paths) == 2 + len(found.lines)  # band, lines and the curve
     for path in paths:
         numbers = path.get("d").strip("MZ").replace("L", " ").split()
         xs, ys = np.array(numbers, dtype=float).reshape(-1, 2).T
@@ -80,20 +78,9 @@ def test_everything_lies_inside_the_frame(kind, terms, width):
 
 def test_marks_are_at_the_best_share():
     found = moved(cost=(0.15,), value=1.0)
-    words = [e.text for e in ET.fromstring(found.figure.draw(WIDE)).iter()]
-    assert f"best {found.first.label}" in words
-    assert moved(share=0.3).figure.marks == ()
-
-
-def test_arms_lie_on_top_of_each_other():
-    found = moved("arms", cost=(1.0, 2.0), value=9.0)
-    shares = [[(own.at, own.plan.counts[k] / 10_000) for own in found.points] for k in range(2)]
-    root = ET.fromstring(areas_figure(shares, found.figure, WIDE))
-    first, second = [e for e in root.iter() if e.tag == "path"]
-    assert (first.get("class"), second.get("class")) == ("area c0", "area c1")
-    top = second.get("d").strip("MZ").split("L")[len(found.points) - 1].split()
-    place = frame(root)(1.0, found.points[-1].treated)
-    assert [float(own) for own in top] == pytest.approx(place, abs=0.05)
+    words = [e.text for e in ET.fromstring(found.draw(WIDE)).iter()]
+    assert f"highest profit {found.first.label}" in words
+    assert moved(share=0.3).marks == ()
 
 
 def test_tenths_without_an_estimate_have_no_dot():
@@ -109,15 +96,7 @@ def test_tenths_without_an_estimate_have_no_dot():
 
 
 def test_a_flat_curve_can_be_drawn():
-    found = moved(share=0.3).figure
-    flat = [(x, 0.0) for x, _ in found.curve]
-    figure = replace(found, curve=flat, lower=flat, upper=flat, lines=(), guarantees=[])
-    assert "nan" not in figure.draw(WIDE).lower()
-
-
-def test_differences_are_drawn_in_order_and_long_names_are_cut():
-    rows = [["<b>" * 40, 0.3], ["age", -0.05]]
-    root = ET.fromstring(differences_figure(rows, NARROW))
-    dots = [float(e.get("cx")) for e in root.iter() if e.get("class") == "actual"]
-    assert dots[0] > dots[1]
-    assert any((e.text or "").endswith("\u2026") for e in root.iter())
+    found = moved(share=0.3)
+    zero = Estimate(value=0.0, lower=0.0, upper=0.0)
+    flat = tuple(replace(own, y=zero, sure=None) for own in found.points)
+    assert "nan" not in replace(found, points=flat, lines=()).draw(WIDE).lower()

@@ -123,7 +123,7 @@ def test_a_share_of_several_arms_with_costs_is_a_budget(tmp_path):
 def test_buttons_lead_to_the_highest_profit():
     found = slider_of("plain")
     profits = [own.plan.profit.value for own in found.points]
-    (_, place), *_ = found.buttons
+    (_, place), *_ = found.marks
     assert profits[place] == max(profits)
 
 

@@ -18,26 +18,21 @@ from auucmax._json import plain
 from auucmax._messages import visible
 from auucmax.results import Brief, Result
 
-#: The modules with the words for results, by the module that defines the result.
+#: The modules with the words for results, by the module or package that defines the result.
 _SUBJECTS = {
     "results": ("evidence", "chosen"),
     "model.uplift_model": ("evidence",),
     "model.chosen": ("chosen",),
     "model.check": ("randomisation",),
-    "data.randomisation_report": ("randomisation",),
-    "data.trial": ("randomisation",),
-    "comparison.comparison": ("comparison",),
+    "data": ("randomisation",),
+    "comparison": ("comparison",),
     "campaign.plan": ("plan",),
     "campaign.assign": ("assignment",),
     "campaign.monitor": ("monitor",),
     "campaign.verify": ("verification",),
-    "certificates.certify": ("measures",),
-    "certificates.policies": ("measures",),
-    "certificates.progressive": ("measures",),
-    "metrics.curves": ("measures",),
-    "metrics.inference": ("measures",),
-    "metrics.risk": ("measures",),
-    "targeting.calibration": ("measures",),
+    "certificates": ("measures",),
+    "metrics": ("measures",),
+    "targeting": ("measures",),
 }
 _MODEL = "MODEL"  #: in a next step: the file of the model
 
@@ -66,7 +61,8 @@ def in_words(
 def brief(result: Any) -> Brief:
     """The words for a result: the verdict first, then facts with units, caveats, a next step."""
     for kind in type(result).__mro__:
-        for subject in _SUBJECTS.get(kind.__module__.removeprefix("auucmax."), ()):
+        home = kind.__module__.removeprefix("auucmax.")
+        for subject in _SUBJECTS.get(home) or _SUBJECTS.get(home.partition(".")[0], ()):
             import_module(f"auucmax.present.{subject}")
     found = brief.dispatch(type(result))
     if found is brief.dispatch(object):

@@ -17,9 +17,7 @@ from auucmax._messages import visible
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import randomisation, words
 from auucmax.present.brief import brief
-from auucmax.present.page import N_PEOPLE, SHARE, check_tag, limits_of
-from auucmax.present.slider import slider
-from auucmax.results import Terms
+from auucmax.present.page import limits_of
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#!])")
 # What begins a list or underlines a heading, and where a reader makes links of plain text.
@@ -39,7 +37,6 @@ def model_card(model: UpliftModel) -> str:
     # Who should be treated? Effect on outcome
     """
     found, roles = model.evidence, model.roles
-    moved = None if found.failed_check else slider(found, Terms(share=SHARE), N_PEOPLE, "")
     markdown = Environment(
         # Everything between braces is escaped.
         finalize=lambda value: escaped(value) if isinstance(value, str) else value,
@@ -56,15 +53,10 @@ def model_card(model: UpliftModel) -> str:
         brief=brief(found),
         title=words.title(roles),
         arm_name=partial(words.arm_name, roles),
-        gains=words.gains(roles.outcome),
-        percent=words.percent,
         short=short,
-        tags=[check_tag(arm.check)[1] for arm in found.arms],
+        tags=[randomisation.tag(arm.check)[1] for arm in found.arms],
         verdicts=[arm.check and randomisation.verdict(arm.check) for arm in found.arms],
         limits=limits_of(found),
-        curve={moved.points[k].label: moved.points[k].y for k in moved.tenths} if moved else {},
-        estimate=words.estimate,
-        per=words.unit(roles.outcome)[1],
     )
 
 

@@ -23,10 +23,10 @@ def _(found: Targeting) -> Brief:
     left_out = {"excluded": found.n_excluded, "repeated rows": found.n_repeated}
     facts.append(("Left out", words.joined(f"{n:,} {why}" for why, n in left_out.items() if n)))
     far = max((shift.distance for shift in found.shifts if shift.is_large), default=0.0)
-    if far and (plan.missing is None or plan.missing.why != Why.UNLIKE_TRIAL):
+    if far:
         caveats.append(
-            f"scores differ from those of the trial by up to {words.percent(far)} of the people: "
-            f"check columns and units."
+            f"scores are distributed differently than in the trial (by up to "
+            f"{words.percent(far)} of the people): check columns and units."
         )
     if found.n_unknown_ids:
         caveats.append(f"ids to exclude that are not in this table: {found.n_unknown_ids:,}.")
@@ -49,7 +49,10 @@ def decision_brief(found: Decision) -> Brief:
         facts.append(("Arms", words.counts(found.arms[1:], plan.counts)))
     if plan.profit is not None and plan.gain is not None and n_treated:
         facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
-    facts.append((f"Guaranteed {_what(plan)}", _guaranteed(found)))
+    if plan.guaranteed is not None and plan.guaranteed > 0:
+        least = words.at_least(plan.guaranteed)
+        unit = "" if plan.terms.has_profit else f" {words.gains(found.outcome)}"
+        facts.append((f"Guaranteed {_what(plan)}", least + unit))
     if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
         facts.append((words.everyone(), _expected(everyone, found)))
     return in_words(_verdict(found), facts, next_step=_instead(found))
@@ -98,22 +101,6 @@ def _expected(plan: Plan, found: Decision) -> str:
 def _others_known(plan: Plan) -> bool:
     """Whether other plans for these people are known, too."""
     return plan.missing is None or plan.missing.why in _FIXED
-
-
-def _guaranteed(found: Decision) -> str:
-    plan, certain = found.plan, found.certain
-    n = plan.n_people
-
-    def amount(value: float) -> str:
-        unit = "" if plan.terms.has_profit else f" {words.gains(found.outcome)}"
-        return words.at_least(value) + unit
-
-    if (plan.guaranteed or 0) > 0:
-        return amount(plan.guaranteed or 0)
-    if certain is None or certain.guaranteed is None or not _others_known(plan):
-        return "none" if plan.guaranteed is not None else ""
-    own, other = (words.percent(sum(one.counts) / n) for one in (plan, certain))
-    return f"none at {own}; {amount(certain.guaranteed)} at {other}"
 
 
 def _instead(found: Decision) -> str | None:

@@ -21,24 +21,20 @@ def _(found: Comparison) -> Brief:
     n_splits = len(found.seeds)
     smallest = min((abs(float(own["mean_gain"])) for own in rows.values()), default=1.0) or 1e-3
     places = min(max(words.digits(_SCALE * smallest / 10), 2), 5)
-    facts, details = [], []
+    facts = []
     for name, own in rows.items():
         gap = None if name == best else gaps.loc[name]
         facts.append((short(str(name)), _gain(own, gap, places)))
-        rank = f"rank {own['mean_rank']:.1f}, best in {words.percent(own['share_best'])} of splits"
-        details.append((short(str(name)), f"AUUC {own['mean_auuc']:.5f}, {rank}"))
     splits = f"{n_splits} split{'s' * (n_splits > 1)}: {words.percent(1 - found.test_size)}"
     rows_of_trial = f"{short(found.trial_name)}, {words.people(found.n_rows)}"
     facts.append(("Trial", f"{rows_of_trial}, {splits} to train on"))
-    if n_splits > 1 and len(rows) > 1:
-        details.append(("Test", "corrected resampled t-test, p adjusted for the number of models"))
     failed = words.joined(str(name) for name, own in rows.items() if own["n_failed"])
     return in_words(
         _verdict(best, rows[best], gaps, places),
         facts,
         [f"{failed} failed on some splits, and come last."] if failed else [],
         "compare with more splits" if n_splits == 1 and len(rows) > 1 else None,
-        details,
+        [("Test", "corrected resampled t-test, p adjusted for the number of models")],
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from auucmax._json import short
@@ -92,12 +91,14 @@ def targeting_state(found: Evidence) -> State:
     """What is known of the gain over random targeting."""
     if found.failed_check:
         return State.UNKNOWN
-    gain, certificate = found.arms[0].gain, found.arms[0].certificate
-    guaranteed = certificate.gain if certificate else None
-    if len(found.arms) > 1:
-        gain = found.policy.contrasts[0].difference
-        certificate = found.policy.certificate
-        guaranteed = certificate.over_random if certificate else None
+    if len(found.arms) == 1:
+        own = found.arms[0].certificate
+        return _state(found.arms[0].gain, own.gain if own else None)
+    own = found.policy.certificate
+    return _state(found.policy.contrasts[0].difference, own.over_random if own else None)
+
+
+def _state(gain: Estimate, guaranteed: float | None) -> State:
     if guaranteed is not None and guaranteed > 0:
         return State.GUARANTEED
     if gain.lower is None or gain.upper is None:
@@ -153,16 +154,17 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
     """How a ranking compares with random targeting: a guarantee, or else the interval."""
     if arm.n_levels == 1:
         return "all people have the same score"
-    gain = arm.gain
-    if arm.certificate is not None and arm.certificate.gain > 0:
+    state = _state(arm.gain, arm.certificate.gain if arm.certificate else None)
+    if arm.certificate is not None and state == State.GUARANTEED:
         return f"beats random targeting, guaranteed gain {_at_least(arm.certificate, outcome)}"
-    if gain.lower is None or gain.upper is None:
-        return f"not judged: {gain.missing}" if gain.missing else "not judged"
-    if gain.lower > 0:
-        return f"beats random targeting by {words.effect(gain, outcome, sign=False)}"
-    if gain.upper < 0:
-        return f"worse than random targeting: {words.effect(gain, outcome)}"
-    return f"no clear gain over random targeting: {words.effect(gain, outcome)}"
+    if state == State.UNKNOWN:
+        return f"not judged: {arm.gain.missing}" if arm.gain.missing else "not judged"
+    starts = {
+        State.SIGNIFICANT: "beats random targeting",
+        State.UNCLEAR: "no clear gain over random targeting",
+        State.LOSS: "worse than random targeting",
+    }
+    return f"{starts[state]}: {words.effect(arm.gain, outcome)}"
 
 
 def _at_least(found: Certificate, outcome: Outcome) -> str:
@@ -191,12 +193,10 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
         return "none: too few people, or too small a gain"
     parts = [f"gain {_at_least(found, outcome)}"]
     if found.claim == "policy":
-        parts.append(f"over treating nobody, at {found.budget:g} per person")
+        parts.append(f"over treating nobody, at a budget of {found.budget:g} per person")
     if found.trained_on != (1.0, 1.0):
         low, high = map(words.percent, found.trained_on)
         parts.append(f"models trained on {low} to {high} of the people")
-    if found.n_candidates > 1:
-        parts.append(f"{found.n_candidates} models tried")
     if found.beyond:
         first, last = found.counted
         parts.append(
@@ -217,7 +217,7 @@ def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _trial(found: Evidence) -> str:
-    arms, checks = found.arms, [arm.check for arm in found.arms]
+    arms = found.arms
     treated = [arm.rows[1] for arm in arms]
     n = arms[0].rows[0].n_rows + sum(own.n_rows for own in treated)
     people = f"{n:,} {_PEOPLE[found.basis]}"
@@ -227,14 +227,9 @@ def _trial(found: Evidence) -> str:
     given = words.counts(names, [own.n_rows for own in treated])
     if len(arms) == 1:
         given = f"{treated[0].n_rows:,} treated"
-    state = "balanced"
-    if found.failed_check:
-        state = "fails its check"
-    elif None in checks:
-        state = "balance not checked"
-    elif not all(check["ok"] for check in checks if check):
-        state = "the check warns"
-    return ", ".join([people, given, state])
+    tags = [randomisation.tag(arm.check) for arm in arms]
+    _, state = min(tags, key=lambda tag: ("problem", "caution", "ok").index(tag[0]))
+    return f"{people}, {given}, {state}"
 
 
 def _segments(found: Evidence) -> list[tuple[str, str]]:

@@ -62,14 +62,13 @@ class Axes:
     width: int
     height: int
     bounds: tuple[float, float, float, float]
-    left: int = 74
-    right: int = 22
     top: int = 14
-    bottom: int = 46
+    left = 74
+    right = 22
 
     @property
     def base(self) -> int:
-        return self.height - self.bottom
+        return self.height - 46
 
     def x(self, value: float) -> float:
         low, high = self.bounds[:2]
@@ -80,17 +79,14 @@ class Axes:
         low, high = self.bounds[2:]
         return round(self.top + (self.base - self.top) * (high - value) / (high - low), 2)
 
-    def frame(
-        self, x_labels: Iterable[tuple[float, str]], x_title: str, y_title: str, sign: str = ""
-    ) -> Markup:
+    def frame(self, x_labels: Iterable[tuple[float, str]], x_title: str, y_title: str) -> Markup:
         """Grid lines, labels of both axes and their titles."""
-        marks = ticks(*self.bounds[2:])
         parts = []
-        for value in marks:
+        for value in ticks(*self.bounds[2:]):
             at = self.y(value)
             style = "grid" if value else "zero"
             parts.append(line(style, self.left, at, self.width - self.right, at))
-            parts.append(text(self.left - 6, at + 4, label(value) + sign, "end"))
+            parts.append(text(self.left - 6, at + 4, label(value), "end"))
         parts += [text(self.x(at), self.base + 18, label, "middle") for at, label in x_labels]
         middle = (self.left + self.width - self.right) / 2
         parts.append(text(middle, self.height - 8, x_title, "middle", "title"))
@@ -139,69 +135,6 @@ def text(x: float, y: float, label: str, anchor: str, style: str = "tick") -> Ma
     )
 
 
-@dataclass(frozen=True)
-class CurveFigure:
-    """A curve with its band, other lines (style, points), guarantees, and marks with a name.
-
-    ``start``: where the slider stands at first; ``x_labels`` of a wide and of a narrow figure.
-    """
-
-    curve: Points
-    lower: Points
-    upper: Points
-    lines: tuple[tuple[str, Points], ...]
-    guarantees: Points
-    marks: tuple[tuple[str, float], ...]
-    start: tuple[float, float | None]
-    x_labels: tuple[tuple[tuple[float, str], ...], ...]
-    titles: tuple[str, str]
-
-    def range(self) -> tuple[float, float]:
-        """The lowest and highest y."""
-        lines = (self.curve, self.lower, self.upper, *(points for _, points in self.lines))
-        return range_of(y for points in lines for _, y in points)
-
-    def draw(self, width: int) -> Markup:
-        narrow = width < WIDE
-        axes = Axes(width, 300 if narrow else 470, (0.0, 1.0, *self.range()), top=30)
-        parts = [
-            axes.frame(self.x_labels[narrow], *self.titles),
-            axes.path(self.lower, "band", self.upper),
-            *(axes.path(points, style) for style, points in self.lines),
-            axes.path(self.curve, "model"),  # last, so that no line is drawn over it
-        ]
-        low = axes.bounds[2]
-        for x, y in self.guarantees:
-            if y is not None and y > low:
-                parts.append(line("guarantee", axes.x(x) - 7, axes.y(y), axes.x(x) + 7, axes.y(y)))
-        for number, (name, at) in enumerate(self.marks):
-            x, above = axes.x(at), axes.top - 4 - 11 * number
-            anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
-            parts.append(line("mark", x, above + 2, x, axes.base))
-            parts.append(text(x, above, name, anchor, "mark"))
-        x, y = self.start
-        parts.append(line("marker", axes.x(x), axes.top, axes.x(x), axes.base))
-        style = "marker-dot" if y is not None else "marker-dot unseen"
-        parts.append(dot(style, axes.x(x), axes.y(y or 0.0)))
-        return axes.svg("curve", f"Curve by {self.titles[0]}. A table has the numbers.", parts)
-
-
-def areas_figure(shares: Sequence[Points], figure: CurveFigure, width: int) -> Markup:
-    """Which part of the people gets each arm: areas on top of each other, along a curve's x."""
-    narrow = width < WIDE
-    axes = Axes(width, 300 if narrow else 380, (0.0, 1.0, 0.0, 1.0))
-    percent = Axes(width, axes.height, (0.0, 1.0, 0.0, 100.0))
-    parts = [percent.frame(figure.x_labels[narrow], figure.titles[0], "people", "%")]
-    below: list[tuple[float, float]] = [(x, 0.0) for x, _ in shares[0]]
-    for number, own in enumerate(shares):
-        above = [(x, y + (more or 0.0)) for (x, y), (_, more) in zip(below, own, strict=True)]
-        parts.append(axes.path(above, f"area c{number % 5}", below))
-        below = above
-    at = axes.x(figure.start[0])
-    parts.append(line("marker", at, axes.top, at, axes.base))
-    return axes.svg("areas", "Part of the people who get each arm, as in the table.", parts)
-
-
 def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> Markup:
     """The effect in each tenth with its interval, and next to it the predicted one."""
     n = len(deciles.uplift)
@@ -226,23 +159,3 @@ def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> 
 def part_of(n: int) -> str:
     """The name of one of n equal parts."""
     return "tenth" if n == 10 else "part"
-
-
-def differences_figure(differences: Sequence[Any], width: int) -> Markup:
-    """Standardised differences between the arms: (name, value) pairs, dotted lines at a tenth."""
-    most = max(0.15, 1.1 * max(abs(value) for _, value in differences))
-    n = len(differences)
-    left, longest = (150, 18) if width < WIDE else (240, 32)
-    axes = Axes(width, 20 * n + 50, (-most, most, 0.0, float(n)), left=left, top=4)
-    parts = []
-    for style, at in (("zero", 0.0), ("random", -0.1), ("random", 0.1)):
-        parts.append(line(style, axes.x(at), axes.top, axes.x(at), axes.base))
-    marks = ticks(-most, most, 5)
-    parts += [text(axes.x(at), axes.base + 18, label(at), "middle") for at in marks]
-    parts.append(text(axes.x(0.0), axes.height - 8, "standard deviations", "middle", "title"))
-    for row, (name, value) in enumerate(differences):
-        y = axes.y(n - row - 0.5)
-        short = name if len(name) <= longest else f"{name[: longest - 1]}\u2026"
-        parts.append(text(axes.left - 10, y + 4, short, "end"))
-        parts.append(dot("actual", axes.x(value), y))
-    return axes.svg("differences", "Differences between the arms, the largest first.", parts)

@@ -33,36 +33,34 @@ def _rows(found: Any) -> str:
     return f"{found.n_rows:,}, intervals at {words.percent(found.level)}"
 
 
-def _start(ends: tuple[float, float], better: str, worse: str, unclear: str) -> str:
-    return better if ends[0] > 0 else worse if ends[1] < 0 else unclear
+def _judged(
+    value: float, ends: tuple[float, float], missing: str | None, p_value: float, *starts: str
+) -> tuple[str, str, str]:
+    """The first of three starts if the interval lies above 0, the second if below; the numbers."""
+    start = starts[0] if ends[0] > 0 else starts[1] if ends[1] < 0 else starts[2]
+    p_words = "" if missing else f", p {words.p_value(p_value)}"
+    return start, _estimate(value, ends, missing, sign=True), p_words
 
 
 @brief.register
 def _(found: AUUCInference) -> Brief:
-    start = _start(
-        found.gain_interval,
-        "The ranking beats random targeting",
-        "The ranking is worse than random targeting",
+    start, gain, p_value = _judged(
+        found.gain, found.gain_interval, found.gain_declined, found.p_value,
+        "The ranking beats random targeting", "The ranking is worse than random targeting",
         "No clear gain over random targeting",
-    )
-    gain = _estimate(found.gain, found.gain_interval, found.gain_declined, sign=True)
-    p_value = "" if found.gain_declined else f", p {words.p_value(found.p_value)}"
+    )  # fmt: skip
     auuc = _estimate(found.estimate, found.interval, found.declined)
-    bins = f"of scores change this by {found.bin_error:.2g} at most" if found.bin_error > 0 else ""
-    facts = [("AUUC", auuc), ("Rows", _rows(found)), ("Bins", bins)]
+    facts = [("AUUC", auuc), ("Rows", _rows(found))]
     return in_words(f"{start}: gain {gain} per person{p_value}.", facts)
 
 
 @brief.register
 def _(found: AUUCDifference) -> Brief:
-    start = _start(
-        found.interval,
-        "The first score ranks better",
-        "The second score ranks better",
+    start, difference, p_value = _judged(
+        found.estimate, found.interval, found.declined, found.p_value,
+        "The first score ranks better", "The second score ranks better",
         "No clear difference between the scores",
-    )
-    difference = _estimate(found.estimate, found.interval, found.declined, sign=True)
-    p_value = "" if found.declined else f", p {words.p_value(found.p_value)}"
+    )  # fmt: skip
     return in_words(f"{start}: AUUC {difference}{p_value}.", [("Rows", _rows(found))])
 
 
@@ -87,23 +85,19 @@ def _(found: UpliftBand) -> Brief:
         at = f"a budget of {found.share[most]:.4g} per person"
     ends = float(found.simultaneous_lower[most]), float(found.simultaneous_upper[most])
     gain = _estimate(float(found.uplift[most]), ends, None, sign=True)
-    points = f"{len(found.share)}; the {found.level:.0%} band holds at all together"
-    return in_words(f"Highest gain at {at}: {gain} per person.", [("Points", points)])
+    return in_words(f"Highest gain at {at}: {gain} per person.")
 
 
 @brief.register
 def _(found: Calibration) -> Brief:
     average = f"{found.average_effect:.4g}"
-    ends = f"{found.uplift[0]:.4g} to {found.uplift[-1]:.4g}"
-    verdict = f"Uplift from {ends} per person, {average} on average."
+    verdict = f"Uplift from {found.uplift[0]:.4g} to {found.uplift[-1]:.4g} per person, {average} "
+    verdict += "on average."
     caveat = "uplifts are means of people with similar scores, not of single people."
-    if len(found.score) == 1:
-        verdict = f"Too few people to calibrate: everybody gets the average effect, {average}."
-    elif found.n_values == 1:
-        caveat = "do not choose people by this score."
+    if len(found.score) == 1 or found.n_values == 1:
         verdict = f"No clear gain of higher scores: everybody gets the average effect, {average}."
-    rows = f"{found.n_rows:,}, at least {found.min_rows:,} of each arm behind every value"
-    return in_words(verdict, [("Rows", rows)], [caveat])
+        caveat = "do not choose people by this score."
+    return in_words(verdict, [("Rows", f"{found.n_rows:,}")], [caveat])
 
 
 def _certified(found: Any, gain: float, what: str, *facts: tuple[str, str]) -> Brief:
@@ -157,16 +151,11 @@ def _(found: PolicyCertificate) -> Brief:
 
 @brief.register
 def _(found: ShareCertificate) -> Brief:
-    bounds = zip(found.shares, found.gain_lower_bounds, found.share_upper_bounds, strict=True)
-    facts = [
-        (f"Top {share:.0%}", f"{_bounds(gain)}; at most {most:.2%} of all people")
-        for share, gain, most in bounds
-    ]
     best = int(np.argmax(found.gain_lower_bounds))
-    made = _certified(found, 0.0, "the policy", *facts)
+    made = _certified(found, 0.0, "the policy")
     return replace(
         made,
         verdict=f"Certified gains at {len(found.shares)} shares together "
         f"({words.percent(1 - found.delta)}): most at {found.shares[best]:.0%}, "
-        f"{found.gain_lower_bounds[best]:+.5f} per person over treating nobody.",
+        f"{_bounds(found.gain_lower_bounds[best])} per person over treating nobody.",
     )

@@ -44,19 +44,13 @@ def _(found: Look) -> Brief:
         step = "find out how people were assigned and which rows were lost"
     elif found.needs_check:
         step = "auucmax check on all rows, before you act on this"
-    details = [
-        ("Shown since", f"{own.until}: {f'{short(own.arm)}, ' if own.arm else ''}{own.verdict}")
-        for own in found.stops
-    ]
-    if found.ratio_p_value is not None:
-        details.append(("Planned sizes", f"p {words.p_value(found.ratio_p_value)}"))
     certain = f"all bounds hold at all looks ({words.percent(1 - found.delta)})"
     return in_words(
         f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
         facts,
         caveats,
         step,
-        [*details, ("Certainty", certain)],
+        [("Certainty", certain)],
     )
 
 

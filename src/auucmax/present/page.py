@@ -38,7 +38,6 @@ from auucmax.results import (
     Estimate,
     Evidence,
     Roles,
-    Segment,
     Terms,
 )
 from auucmax.targeting.costs import arm_costs
@@ -102,14 +101,12 @@ def write_report(
     n = check_whole(N_PEOPLE if n_people is None else n_people, "n_people", 1, MOST_PEOPLE)
     terms = _terms(model, found, n, share, budget, cost, value)
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
-    several = len(found.arms) > 1
-    panels = () if several else [own for own in found.arms[0].people if own.columns]
-    tall = moved.figure.range() if moved else (0.0, 1.0)
     treated = moved.first.treated if moved else SHARE
-    page = _page(
+    panels = found.arms[0].people if len(found.arms) == 1 else ()
+    _write(
+        path,
         "report.html.jinja",
         found.roles,
-        title=words.title(found.roles),
         e=found,
         model=model,
         slider=moved,
@@ -117,20 +114,13 @@ def write_report(
         campaign=None if campaign is None else brief(campaign),
         brief=evidence_brief(found),
         ranking=STATES[targeting_state(found)],
-        checks=[check_tag(arm.check) for arm in found.arms],
-        several=several,
+        checks=[randomisation.tag(arm.check) for arm in found.arms],
         panels=panels,
         panel=min(range(len(panels)), key=lambda k: abs(panels[k].share - treated), default=0),
         limits=limits_of(found),
-        rivals=found.policy.contrasts if several else found.arms[0].rivals,
-        risk=None if several else found.arms[0].risk,
-        best_arm=partial(_best_arm, terms),
         rival_name=partial(rival_name, found),
-        height=lambda y: words.number(y, words.digits((tall[1] - tall[0]) / 100)),
-        interp=np.interp,
-        data=moved and embedded_json([own.json(*tall) for own in moved.points]),
+        data=moved and embedded_json([own.json(*moved.range()) for own in moved.points]),
     )
-    _write(path, page)
     return moved.first.decision if moved else None
 
 
@@ -143,16 +133,15 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
     """Write the page of a check: was the trial randomised, and what do its columns look like?"""
     trial = check.trial
     reports = [arm.report.for_others() for arm in check.arms]
-    page = _page(
+    _write(
+        path,
         "check.html.jinja",
         trial.roles,
-        title=f"Can this trial be trusted? Effect on {short(trial.roles.outcome.name)}",
         brief=brief(check),
         check=check,
         file=file,
-        several=len(reports) > 1,
         reports=reports,
-        checks=[check_tag(report.to_dict()) for report in reports],
+        checks=[randomisation.tag(report.to_dict()) for report in reports],
         differences=[
             report.differences.dropna(subset="difference").head(MOST_DIFFERENCES)
             for report in reports
@@ -160,7 +149,6 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
         people=describe_arms(binned(trial.X), trial.arm, trial.roles.arms[1:], 1.0),
         slider=None,
     )
-    _write(path, page)
 
 
 def _terms(
@@ -191,30 +179,11 @@ def _terms(
     return replace(terms, share=None, budget=spend * n * factor)
 
 
-def check_tag(check: dict[str, Any] | None) -> tuple[str, str]:
-    """Colour and words for a check of the randomisation."""
-    if check is None:
-        return "caution", "not checked"
-    if check["stops"] or not check["tests"]:
-        return "problem", "check fails"
-    return ("ok", "balanced") if check["ok"] else ("caution", "check warns")
-
-
-def _best_arm(terms: Terms, part: Segment) -> int:
-    """The arm of the highest profit, or effect, on the rows that the segments were found on; -1
-    for the control."""
-    worth, prices = terms.value, terms.cost
-    if worth is None or prices is None:
-        worth, prices = 1.0, (0.0,) * len(part.trained)
-    nets = [worth * gain - price for gain, price in zip(part.trained, prices, strict=True)]
-    return int(np.argmax(nets)) if max(nets) > 0 else -1
-
-
-def _page(template: str, roles: Roles, **values: Any) -> str:
+def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: Any) -> None:
     """A template with the style of all pages, and the script if it has a slider."""
     css, script = _resource("page.css"), _resource("page.js")
     may_run = _hash(script) if values["slider"] else "'none'"
-    return str(
+    page = (
         _templates()
         .get_template(template)
         .render(
@@ -225,40 +194,27 @@ def _page(template: str, roles: Roles, **values: Any) -> str:
             script=Markup(script),
             words=words,
             figures=figures,
-            scale=words.unit(roles.outcome)[0],
-            per=words.unit(roles.outcome)[1],
-            gains=words.gains(roles.outcome),
             check_verdict=randomisation.verdict,
-            arm_name=partial(_arm_name, roles),
+            arm_name=partial(words.arm_name, roles),
             Estimate=Estimate,
             day=_day,
             short=short,
-            unbroken=unbroken,
             **values,
         )
     )
-
-
-def _arm_name(roles: Roles, label: str) -> Markup:
-    """The name of an arm, on one line where it is a code."""
-    name = Markup("{}").format(shown(words.arm_name(roles, label)))
-    return name.replace(" = ", Markup("&nbsp;=&nbsp;"))
+    with whole_file(path) as beside:
+        beside.write_text(page, encoding="utf-8")
 
 
 def _day(days: float) -> str:
-    """The date of a number of days since 1970, with hyphens at which no line ends.
+    """The date of a number of days since 1970.
 
     >>> _day(1e30)
     'unknown'
     """
     if not abs(days) < _LAST_DAY:
         return "unknown"
-    return unbroken(str(np.datetime64(0, "D") + np.timedelta64(round(days), "D")))
-
-
-def unbroken(text: str) -> str:
-    """A text whose dates stay on one line."""
-    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\u2011\\2\u2011\\3", text)
+    return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
 
 
 def shown(value: Any) -> Any:
@@ -285,11 +241,6 @@ def _shown_in(value: Any) -> Any:
     if isinstance(value, dict):
         return {shown(str(name)): _shown_in(own) for name, own in value.items()}
     return [_shown_in(own) for own in value] if isinstance(value, list | tuple) else shown(value)
-
-
-def _write(path: str | os.PathLike[str], page: str) -> None:
-    with whole_file(path) as beside:
-        beside.write_text(page, encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from auucmax._json import short
-from auucmax.data.balance import SMALL
 from auucmax.data.randomisation_report import RandomisationReport
 from auucmax.data.trial import Trial, TrialSummary
 from auucmax.model.check import TrialCheck
@@ -88,6 +87,15 @@ def verdict(found: Check) -> str:
     return f"The trial looks randomised{after} ({n}, smallest corrected p {smallest})."
 
 
+def tag(found: Check | None) -> tuple[str, str]:
+    """Colour and words for a check."""
+    if found is None:
+        return "caution", "not checked"
+    if found["stops"] or not found["tests"]:
+        return "problem", "check fails"
+    return ("ok", "balanced") if found["ok"] else ("caution", "check warns")
+
+
 def message(found: Check) -> str:
     """Verdict, advice and questions in one line, for errors and warnings."""
     more = (*advice(found), *questions(found))
@@ -126,12 +134,9 @@ def advice(found: Check) -> tuple[str, ...]:
         names = words.joined(dict.fromkeys(after))
         given.append(f"if {names} was recorded after treatment, name it in 'after'")
     if depends:
-        by_design = (
-            ""
-            if found["evened"]
-            else "; if probabilities differed by design, name their column in 'propensity'"
-        )
-        given.append(f"find out how people were assigned{by_design}")
+        given.append("find out how people were assigned")
+        if not found["evened"]:
+            given[-1] += "; if probabilities differed by design, name their column in 'propensity'"
     given += [text for name, text in _ADVICE.items() if name in failed]
     if numbered := [name for name in found["treated_by"] if name in found["names"]]:
         names = words.joined(numbered)
@@ -139,13 +144,6 @@ def advice(found: Check) -> tuple[str, ...]:
     if (failed or depends) and not found["grouping"]:
         given.append(
             "if whole groups were treated together (households), name their column in 'groups'"
-        )
-    sizes = [abs(own["difference"]) for own in found["differences"]]
-    largest = max((size for size in sizes if size == size), default=1.0)
-    if predicted and largest < SMALL:
-        given.append(
-            f"no feature differs by more than {largest:.3f} standard deviations, so this may "
-            f"matter little"
         )
     return tuple(given)
 
@@ -169,14 +167,14 @@ def _reasons(found: Check) -> list[str]:
 
 
 def _suspect(found: Check) -> str:
-    name, value, target = short(found["feature"]), found["value"], found["target"]
+    value, target = found["value"], found["target"]
     texts = {
         "values": f"all {value:,.0f} values are in one arm",
         "p": f"predicts the outcome, and differs between the arms (p {words.p_value(value)})",
         "rows": f"{value:,.0f} rows at one end all have the same {target}",
     }
     other = f"{found['measure']} {value:.3f} with the {target}"
-    return f"{name}: {texts.get(found['measure'], other)}"
+    return f"{short(found['feature'])}: {texts.get(found['measure'], other)}"
 
 
 @brief.register
@@ -191,26 +189,17 @@ def _(found: TrialSummary) -> Brief:
 
 def _summary(found: TrialSummary, outcome: Outcome) -> Brief:
     scale, per = words.unit(outcome)
-    treatment = found.treatment_name
-    facts = []
-    if found.n_randomised is not None:
-        facts.append(("Randomised", f"{found.n_randomised:,} rows"))
-    mean = f"{'weighted ' if found.weighted else ''}mean"
+    treatment, facts = found.treatment_name, []
     for arm in found.arms:
-        value = f"{arm.n_rows:,} rows ({arm.share:.1%}), {mean} {scale * arm.mean:.4g} {per}"
+        value = f"{arm.n_rows:,} rows ({arm.share:.1%}), mean {scale * arm.mean:.4g} {per}"
         facts.append((words.labelled(treatment, arm.name), value))
     for own in found.effects:
-        missing = own.declined
-        if missing is None and not math.isfinite(own.standard_error):
-            missing = "an arm has one row only"
-        effect = Estimate(value=own.effect, lower=own.low, upper=own.high)
-        p_value = f", p {words.p_value(own.p_value)}"
-        if missing is not None:
-            effect, p_value = Estimate(value=own.effect, missing=missing), ""
+        effect, p_value = Estimate(value=own.effect, missing=own.declined), ""
+        if own.declined is None and math.isfinite(own.standard_error):
+            effect = Estimate(value=own.effect, lower=own.low, upper=own.high)
+            p_value = f", p {words.p_value(own.p_value)}"
         name = f"Effect of {words.labelled(treatment, own.name)}"
         facts.append((name, words.effect(effect, outcome) + p_value))
-    if found.true_effect is not None:
-        facts.append(("True effect", words.rate(found.true_effect, outcome)))
     features = f"{found.n_features:,} feature{'s' * (found.n_features != 1)}"
     by = "" if treatment == "treatment" else f" by {short(treatment)}"
     return in_words(
@@ -234,7 +223,7 @@ def _(found: TrialCheck) -> Brief:
             facts.append((words.everyone(name), words.effect(own.effect, roles.outcome)))
             if own.detectable is not None:
                 least = words.rate(own.detectable, roles.outcome, own.effect)
-                power = f"an average effect of {least} is found with 80% power"
+                power = f"detects an average effect of {least} (80% power)"
                 facts.append((f"{start}Power", power))
         details += [(start + title, value) for title, value in check_brief(check).details]
     rows = [found.arms[0].rows[0], *(own.rows[1] for own in found.arms)]

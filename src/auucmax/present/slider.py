@@ -5,16 +5,17 @@ Every decision is made by :mod:`auucmax.targeting.rule`; the script of the page 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from auucmax._json import short
 from auucmax.present import words
 from auucmax.present.brief import brief
-from auucmax.present.figures import CurveFigure, Points, ticks
+from auucmax.present.figures import WIDE, Axes, Points, dot, line, range_of, text, ticks
 from auucmax.results import Brief, Decision, Estimate, Evidence, Plan, State, Terms
 from auucmax.targeting.rule import decide, plan_at, price_factor
 
@@ -35,7 +36,7 @@ class Point:
     """A place of the slider: a decision and its words.
 
     ``label``: the share or budget; ``at``: the part of the largest one; ``y``: profit, or gain in
-    the unit of the page, with its interval; None if it is not known.
+    the unit of the page, with its interval, None if it is not known; ``sure``: the guaranteed y.
     """
 
     decision: Decision
@@ -43,6 +44,7 @@ class Point:
     label: str
     at: float
     y: Estimate | None
+    sure: float | None
 
     @property
     def plan(self) -> Plan:
@@ -79,19 +81,25 @@ class Point:
 class Slider:
     """What the slider can show, and the place of the decision that was asked for.
 
-    ``buttons``: names and places; ``legend``: styles and names of lines.
+    ``largest``: share or amount of money at the right end; ``lines``: styles, names and places of
+    other curves; ``marks``: names and numbers of points.
     """
 
     points: tuple[Point, ...]
     start: int
-    title: str
-    buttons: tuple[tuple[str, int], ...]
-    figure: CurveFigure
-    legend: tuple[tuple[str, str], ...]
+    in_money: bool
+    largest: float
+    y_title: str
+    lines: tuple[tuple[str, str, Points], ...]
+    marks: tuple[tuple[str, int], ...]
 
     @property
     def first(self) -> Point:
         return self.points[self.start]
+
+    @property
+    def title(self) -> str:
+        return "Budget" if self.in_money else "Share of people treated"
 
     @property
     def tenths(self) -> list[int]:
@@ -100,10 +108,52 @@ class Slider:
             k for k, own in enumerate(self.points) if abs(10 * own.at - round(10 * own.at)) < 1e-6
         ]
 
+    def range(self) -> tuple[float, float]:
+        """The lowest and highest y of the figure."""
+        values = [y for _, _, points in self.lines for _, y in points]
+        for own in self.points:
+            if own.y is not None:
+                values += [own.y.value, own.y.lower, own.y.upper]
+        return range_of(values)
+
+    def draw(self, width: int) -> Markup:
+        """The curve with its band, the other lines, guarantees, marks, and the slider's place."""
+        narrow = width < WIDE
+        axes = Axes(width, 300 if narrow else 470, (0.0, 1.0, *self.range()), top=30)
+        write = words.money if self.in_money else words.percent
+        marks = ticks(0.0, self.largest, 4 if narrow else 6) if self.largest else []
+        x_labels = [(x / self.largest, write(x)) for x in marks]
+        known = [(own.at, own.y) for own in self.points if own.y is not None]
+        lower, upper = [(at, y.lower) for at, y in known], [(at, y.upper) for at, y in known]
+        parts = [
+            axes.frame(x_labels, self.title.lower(), self.y_title),
+            axes.path(lower, "band", upper),
+            *(axes.path(points, style) for style, _, points in self.lines),
+            # Last, so that no line is drawn over it.
+            axes.path([(0.0, 0.0), *((at, y.value) for at, y in known)], "model"),
+        ]
+        for own in self.points:
+            if own.sure is not None and own.sure > axes.bounds[2]:
+                x, y = axes.x(own.at), axes.y(own.sure)
+                parts.append(line("guarantee", x - 7, y, x + 7, y))
+        for number, (name, place) in enumerate(self.marks):
+            at, label = self.points[place].at, f"{name} {self.points[place].label}"
+            above = axes.top - 4 - 11 * number
+            anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
+            parts.append(line("mark", axes.x(at), above + 2, axes.x(at), axes.base))
+            parts.append(text(axes.x(at), above, label, anchor, "mark"))
+        x, gain = axes.x(self.first.at), self.first.y
+        parts.append(line("marker", x, axes.top, x, axes.base))
+        style = "marker-dot" if gain else "marker-dot unseen"
+        parts.append(dot(style, x, axes.y(gain.value if gain else 0.0)))
+        return axes.svg("curve", f"Curve by {self.title.lower()}. A table has the numbers.", parts)
+
 
 def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
     """The decision that the terms ask for, and those of all other shares or budgets."""
     curve, outcome = evidence.policy.curve, evidence.roles.outcome
+    unit, per = words.unit(outcome)
+    gained = f"{words.gains(outcome)} gained {per}"
     first = decide(evidence, terms, n)
     own = first.plan.share
     in_money = len(evidence.arms) > 1 and terms.cost is not None
@@ -114,114 +164,83 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         spends = np.linspace(0, most, N_POINTS + 1)[1:]
         spends = np.sort(np.append(spends[abs(spends - own) > 1e-9 * most], own))
     money = (factor or 1.0) * n
-    shares = np.interp(spends, curve.spend, np.array(curve.shares).sum(axis=1)).tolist()
-    asked = [replace(terms, share=share, budget=None) for share in shares]
     if in_money:
         asked = [replace(terms, share=None, budget=money * spend) for spend in spends.tolist()]
+    else:
+        shares = np.interp(spends, curve.spend, np.array(curve.shares).sum(axis=1)).tolist()
+        asked = [replace(terms, share=share, budget=None) for share in shares]
     plans = [plan_at(evidence, one, n, at) for one, at in zip(asked, spends, strict=True)]
+
+    def height(plan: Plan, gain: float) -> float:
+        """A gain per person as profit, or in the unit of the page."""
+        if terms.has_profit:
+            return (terms.value or 0.0) * n * gain - (plan.spend or 0.0)
+        return gain * unit
+
     points = []
-    for one, plan in zip(asked, plans, strict=True):
-        decision = first
-        if plan.share != own:
-            decision = decide(evidence, one, n, plan=plan, points=plans)
+    for one, at in zip(asked, plans, strict=True):
+        is_first = at.share == own
+        decision = first if is_first else decide(evidence, one, n, plan=at, points=plans)
         plan = decision.plan
         label = words.percent(sum(plan.counts) / n)
         if in_money:
             label = f"{words.money(money * plan.share)} {currency}".rstrip()
         y = None
-        if (gain := plan.gain) is not None:
-            lower, upper = (
-                None if end is None else _y(outcome, plan, end) for end in (gain.lower, gain.upper)
-            )
-            y = Estimate(value=_y(outcome, plan, gain.value), lower=lower, upper=upper)
-        points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y))
-    start = int(np.searchsorted(spends, own))
-    named = _named(evidence, terms.has_profit)
-    known = [(one.at, one.y) for one in points if one.y is not None]
-    marks, buttons = _places(points)
-    y_title = f"{words.gains(outcome)} gained {words.unit(outcome)[1]}"
-    if terms.has_profit:
-        y_title = f"profit, {currency}" if currency else "profit"
-    title = "Budget" if in_money else "Share of people treated"
-    write, largest = (words.money, most * money) if in_money else (words.percent, most)
-    figure = CurveFigure(
-        curve=[(0.0, 0.0), *((at, y.value) for at, y in known)],
-        lower=[(at, y.lower) for at, y in known if y.upper is not None],
-        upper=[(at, y.upper) for at, y in known if y.lower is not None],
-        lines=tuple((style, _line(evidence, points, gain)) for style, _, gain in named),
-        guarantees=[
-            (one.at, least if terms.has_profit else least * words.unit(outcome)[0] / n)
-            for one in points
-            if (least := one.plan.guaranteed or 0.0) > 0
-        ],
-        marks=marks,
-        start=(points[start].at, None if (y := points[start].y) is None else y.value),
-        x_labels=tuple(
-            tuple((x / largest, write(x)) for x in (ticks(0.0, largest, k) if largest else ()))
-            for k in (6, 4)
-        ),
-        titles=(title.lower(), y_title),
+        if plan.gain is not None:
+            ends = (plan.gain.lower, plan.gain.upper)
+            lower, upper = (None if end is None else height(plan, end / n) for end in ends)
+            y = Estimate(value=height(plan, plan.gain.value / n), lower=lower, upper=upper)
+        sure = plan.guaranteed if (plan.guaranteed or 0) > 0 else None
+        if sure is not None and not terms.has_profit:
+            sure *= unit / n
+        points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y, sure))
+    lines = []
+    for style, name, gains in _others(evidence, terms.has_profit):
+        there = np.interp([one.plan.share for one in points], curve.spend, gains).tolist()
+        heights = [(p.at, height(p.plan, gain)) for p, gain in zip(points, there, strict=True)]
+        lines.append((style, name, [(0.0, 0.0), *heights]))
+    return Slider(
+        points=tuple(points),
+        start=int(np.searchsorted(spends, own)),
+        in_money=in_money,
+        largest=most * money if in_money else most,
+        y_title=f"profit, {currency}".rstrip(", ") if terms.has_profit else gained,
+        lines=tuple(lines),
+        marks=_marks(points),
     )
-    legend = tuple((style, name) for style, name, _ in named)
-    return Slider(tuple(points), start, title, buttons, figure, legend)
 
 
-def _y(outcome: Any, plan: Plan, gain: float) -> float:
-    """A gain of all people as profit, or in the unit of the page."""
-    if plan.terms.has_profit:
-        return (plan.terms.value or 0.0) * gain - (plan.spend or 0.0)
-    return gain * words.unit(outcome)[0] / plan.n_people
-
-
-def _line(evidence: Evidence, points: Sequence[Point], gain: Sequence[float]) -> Points:
-    """A line of gains per person along the trial's curve, in the unit of the page."""
-    spend, outcome = evidence.policy.curve.spend, evidence.roles.outcome
-    found = [(0.0, 0.0)]
-    for own in points:
-        here = own.plan.n_people * float(np.interp(own.plan.share, spend, gain))
-        found.append((own.at, _y(outcome, own.plan, here)))
-    return found
-
-
-def _named(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequence[float]]]:
+def _others(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequence[float]]]:
     """Styles, names and gains of the other lines.
 
     With several arms, simpler policies spend other amounts: they are drawn as gains only.
     """
-    several = len(evidence.arms) > 1
-    others = evidence.policy.contrasts[1:] if several else evidence.arms[0].rivals
-    random: Sequence[float] = evidence.policy.curve.random
-    found = [("random", "random targeting", random)]
-    for number, own in enumerate(() if several and has_profit else others):
-        found.append((f"rival c{number % 5}", rival_name(evidence, own.against), own.curve))
-    return found
+    policy, several = evidence.policy, len(evidence.arms) > 1
+    others = policy.contrasts[1:] if several else evidence.arms[0].rivals
+    if several and has_profit:
+        others = ()
+    return [
+        ("random", "random targeting", policy.curve.random),
+        *(
+            (f"rival c{number % 5}", rival_name(evidence, own.against), own.curve)
+            for number, own in enumerate(others)
+        ),
+    ]
 
 
 def rival_name(evidence: Evidence, against: str) -> str:
     """What a contrast is against."""
     if len(evidence.arms) == 1:
         return words.model_name(against, evidence.roles.outcome)
-    if against == "random":
-        return "the same arms for random people"
-    everyone = against.removeprefix("everyone: ")
-    return f"{short(everyone)} for everyone" if everyone != against else f"{short(against)} alone"
+    return words.policy_name(against)
 
 
-def _places(points: Sequence[Point]) -> tuple[Any, Any]:
-    """Marks of the figure, and buttons, where a profit is known."""
-    marks: list[tuple[str, float]] = []
-    buttons: list[tuple[str, int]] = []
-    known = {k: own.plan.profit for k, own in enumerate(points) if own.plan.profit is not None}
-    gains = [k for k, profit in known.items() if profit.value > 0]
+def _marks(points: Sequence[Point]) -> tuple[tuple[str, int], ...]:
+    """The highest profit, and where it is used up, if it is known."""
+    profits = [-math.inf if own.plan.profit is None else own.plan.profit.value for own in points]
+    gains = [k for k, profit in enumerate(profits) if profit > 0]
     if not gains or len(points) == 1:
-        return (), ()
-    lower = {k: profit.lower for k, profit in known.items() if profit.lower is not None}
-    best = max(known, key=lambda k: known[k].value)
-    safest = max(lower, key=lower.__getitem__, default=best)
-    marks.append((f"best {points[best].label}", points[best].at))
-    buttons.append(("Highest expected profit", best))
-    if gains[-1] != max(known):
-        marks.append((f"break-even {points[gains[-1]].label}", points[gains[-1]].at))
-    if safest != best and lower[safest] > 0:
-        buttons.append(("Highest lower end of the interval", safest))
-    return tuple(marks), tuple(buttons)
+        return ()
+    best = max(gains, key=profits.__getitem__)
+    is_used_up = any(profit > -math.inf for profit in profits[gains[-1] + 1 :])
+    return ("highest profit", best), *([("break-even", gains[-1])] if is_used_up else [])

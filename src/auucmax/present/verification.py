@@ -12,7 +12,7 @@ from auucmax.campaign.verify import (
 )
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
-from auucmax.results import Brief, Estimate, State
+from auucmax.results import Brief, State
 
 _FORECASTS = {
     ForecastVerdict.HARM: "harm instead of a gain",
@@ -28,13 +28,10 @@ def _(found: Verification) -> Brief:
     extra = words.gains(found.roles.outcome)
     run = found.against(Against.AS_RUN)
     facts = [("As run", words.profit(run.profit) if run.profit else "")]
-    for own in found.comparisons:
-        if own.against != Against.AS_RUN:
-            facts.append((_name(own, found), _gain(own, found)))
+    others = [own for own in found.comparisons if own.against != Against.AS_RUN]
+    facts += [(_name(own, found), _gain(own, found)) for own in others]
     if found.forecast is not None:
         facts.append(("Forecast", _forecast(found.forecast, extra)))
-    if found.ranking is not None:
-        facts.append(("Scores", _ranking(found.ranking, found)))
     n_chosen, n_given = sum(found.chosen[1:]), sum(found.given[1:])
     both = f"{n_chosen:,} chosen, {n_given:,} treated, {found.n_chosen_treated:,} both"
     facts.append(("People", f"{found.n_people:,}: {both}"))
@@ -44,11 +41,9 @@ def _(found: Verification) -> Brief:
         "in the list but not in the table": found.n_absent,
     }
     details = [("Left out", words.joined(f"{n:,} {why}" for why, n in lost.items() if n))]
-    for test in found.tests:
-        p_value = f"{_cell(test.cell, found)}: p {words.p_value(test.p_value)}"
-        details.append((f"Test of {test.what}", p_value))
-    if found.certificate_missing is not None:
-        details.append(("Guarantee", f"none: {words.why(found.certificate_missing)}"))
+    smallest = min((test.p_value for test in found.tests), default=None)
+    if smallest is not None:
+        details.append(("Check", f"smallest corrected p {words.p_value(smallest)}"))
     assumed = "all people with one chosen arm are assumed to have had equal chances."
     return in_words(
         _verdict(run, found, extra),
@@ -115,12 +110,6 @@ def _forecast(own: Forecast, extra: str) -> str:
         f"{_FORECASTS[own.verdict]}: {forecast} {extra} forecast, "
         f"{words.estimate(own.realised)} came{whole}"
     )
-
-
-def _ranking(own: Estimate, found: Verification) -> str:
-    starts = {1: "still better", 0: "no clear gain", -1: "worse than chance"}
-    gain = words.effect(own, found.roles.outcome)
-    return f"{starts[words.side(own)]}: {gain} over random people"
 
 
 def _next(found: Verification, run: Comparison) -> str:

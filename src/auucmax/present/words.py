@@ -144,7 +144,7 @@ def profit(found: Estimate) -> str:
 def up_or_down(
     found: Estimate, gain: str, loss: str, amount: Callable[[float], str], unit: str = ""
 ) -> str:
-    """A total that is called a gain above 0 and a loss below, where it is shown without its sign."""
+    """A total that is called a gain above 0, and a loss without its sign below."""
     name, value, lower, upper = gain, found.value, found.lower, found.upper
     if value < 0:
         name, value = loss, -value
@@ -242,12 +242,7 @@ def why(missing: Missing | None) -> str:
     """Why a number is missing."""
     if missing is None:
         return "not available"
-    found = _WHY[missing.why]
-    if missing.why == Why.NARROW_RANGE and missing.got is not None:
-        return f"{percent(missing.got)} of the outcomes lie outside the range"
-    if missing.why == Why.UNLIKE_TRIAL and missing.got is not None:
-        return f"{found}: their scores differ by {percent(missing.got)}"
-    return found
+    return _WHY[missing.why]
 
 
 #: Labels that mean nothing without the name of their column, besides numbers and letters.
