@@ -240,16 +240,14 @@ def target(
         for one, own in zip(model.scorers, scores.T, strict=True)
     )
     missing = _unlike(model, shifts, choice, spend) or missing
-    like_trial = kept.all() and not any(own.is_large for own in shifts)
-    plan = plan_at(
-        evidence, terms, n, spend, counts=choice.counts, missing=missing,
-        like_trial=bool(like_trial),
-    )  # fmt: skip
+    plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
+    if not kept.all() or any(own.is_large for own in shifts):
+        # Guarantees hold for people like those of the trial only.
+        plan = replace(plan, guaranteed=None)
+        points = points and [replace(point, guaranteed=None) for point in points]
     chosen = np.flatnonzero(choice.arm >= 0)
     if prices is not None:
         plan = replace(plan, spend=float(prices[chosen, choice.arm[chosen]].sum()))
-    if points is not None and not like_trial:
-        points = [replace(point, guaranteed=None) for point in points]
     # With costs of single people only the plan knows what is spent.
     asked = terms if prices is None else Terms(share=1.0)
     decision = decide(evidence, asked, n, plan=plan, points=points)
