@@ -216,8 +216,8 @@ def scaled_to_gain(
         return np.full(len(uplift), gain / n_chosen)
     if wanted <= found:
         return average + wanted / found * (moved - average)
-    _, level, size = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(size) - size / 2)[level]  # equal scores share one
+    # Equal scores share a rank.
+    rank = np.searchsorted(-score, -score) + np.searchsorted(-score, -score, side="right")
     line = rank - rank.mean()
     return moved + (wanted - found) / line[:n_chosen].mean() * line
 
@@ -227,8 +227,8 @@ def _bin_starts(ranking: Ranking, treated: Bools, least: int) -> NDArray[np.intp
 
     What remains at the bottom with fewer rows joins the bin above it.
     """
-    arms = [ranking.from_top(arm * 1.0) for arm in (treated, ~treated)]
-    sizes = sum(arms)
+    arms = [ranking.from_top(arm.astype(np.float64)) for arm in (treated, ~treated)]
+    sizes = arms[0] + arms[1]
     starts, level = list[int](), 0
     while True:
         level = max(int(np.searchsorted(own, own[level] + least)) for own in arms)

@@ -15,9 +15,8 @@ are solved for; if nobody else prefers another arm at the final prices, it is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -35,8 +34,7 @@ _PART = 16  # one in so many of more people gives the prices to start with
 _MOST_PLANES = 2_000  # far more than are ever needed
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(NamedTuple):
     """Who gets which arm.
 
     Attributes
@@ -118,6 +116,7 @@ def choose(
             f"{free.dtype} of shape {free.shape}", "Pass True where a person may get an arm.",
         )  # fmt: skip
     free = free.reshape(gains.shape)
+    at_cut: dict[str, Any] = {}
     if at_most is not None or at_least is not None:
         most = np.full(n_arms, np.inf) if at_most is None else np.asarray(at_most, np.float64)
         least = np.zeros(n_arms) if at_least is None else np.asarray(at_least, np.float64)
@@ -131,29 +130,34 @@ def choose(
         # What is not worth its cost is given only where a least number of people asks for it.
         worth = np.where(free & ((worth > 0) | (least > 0)), worth, -np.inf)
         arm = _within_limits(worth, costs, money * _ROUNDING, most, least)
-        return _choice(arm, gains, costs)
-    if np.ndim(uplift) == 1 and value is None:
-        steps = score_steps(gains[:, 0], costs[:, 0], free[:, 0])
     else:
-        steps = arm_steps(gains, costs, free)
-    if value is not None:
-        steps = steps.take(np.flatnonzero(value * steps.uplift > steps.cost))
-    order = steps.best_first()
-    spent = np.cumsum(steps.cost[order])
-    n_taken = int(np.searchsorted(spent, money * _ROUNDING, side="right"))
-    rate = steps.rate[order]
-    threshold = float(rate[n_taken - 1]) if n_taken else np.inf
-    taken = order[:n_taken]
-    arm = np.full(n_people, -1)
-    arm[steps.person[taken]] = steps.arm[taken]  # later steps of a person come later
-    return _choice(
-        arm,
-        gains,
-        costs,
-        threshold=threshold,
-        n_tied=int(np.count_nonzero(rate == threshold)),
-        n_tied_taken=int(np.count_nonzero(rate[:n_taken] == threshold)),
-        is_cut=n_taken < len(order),
+        if np.ndim(uplift) == 1 and value is None:
+            steps = score_steps(gains[:, 0], costs[:, 0], free[:, 0])
+        else:
+            steps = arm_steps(gains, costs, free)
+        if value is not None:
+            steps = steps.take(np.flatnonzero(value * steps.uplift > steps.cost))
+        order = steps.best_first()
+        rate = steps.rate[order]
+        spent = np.cumsum(steps.cost[order])
+        n_taken = int(np.searchsorted(spent, money * _ROUNDING, side="right"))
+        threshold = float(rate[n_taken - 1]) if n_taken else np.inf
+        taken = order[:n_taken]
+        arm = np.full(n_people, -1)
+        arm[steps.person[taken]] = steps.arm[taken]  # later steps of a person come later
+        at_cut = {
+            "threshold": threshold,
+            "n_tied": int(np.count_nonzero(rate == threshold)),
+            "n_tied_taken": int(np.count_nonzero(rate[:n_taken] == threshold)),
+            "is_cut": n_taken < len(order),
+        }
+    treated = np.flatnonzero(arm >= 0)
+    return Choice(
+        arm=arm,
+        counts=tuple(np.bincount(arm[treated], minlength=n_arms).tolist()),
+        cost=float(costs[treated, arm[treated]].sum()),
+        uplift=float(gains[treated, arm[treated]].sum()),
+        **at_cut,
     )
 
 
@@ -167,17 +171,6 @@ def check_money(amount: Any, name: str) -> float:
         return float(amount)
     raise InputError(
         name, f"a number, 0 or more, up to {_MOST_MONEY:g}", repr(amount), "Pass one amount."
-    )
-
-
-def _choice(arm: Indices, gains: Floats, costs: Floats, **at_cut: Any) -> Choice:
-    treated = np.flatnonzero(arm >= 0)
-    return Choice(
-        arm=arm,
-        counts=tuple(np.bincount(arm[treated], minlength=gains.shape[1]).tolist()),
-        cost=float(costs[treated, arm[treated]].sum()),
-        uplift=float(gains[treated, arm[treated]].sum()),
-        **at_cut,
     )
 
 
@@ -283,7 +276,10 @@ def _cutting_planes(
     highest = used * np.repeat([money, 2 * spread, bonus], [1, n_arms, n_arms])
     z, best = np.clip(start, 0, highest), np.zeros(len(limit))
     lowest, reach = np.inf, 1.0
-    points, slopes, values, answers = list[Floats](), list[Floats](), list[float](), list[Indices]()
+    points: list[Floats] = []
+    slopes: list[Floats] = []
+    values: list[float] = []
+    answers: list[Indices] = []
     for _ in range(_MOST_PLANES):
         net = _net(worth, cost, z)
         answers.append(_best(net))
@@ -292,7 +288,7 @@ def _cutting_planes(
         values.append(float(limit @ z + net.max(axis=1).sum()))
         if values[-1] < lowest:
             lowest, best = values[-1], z
-        here = values + (slopes * (best - points)).sum(axis=1)
+        here = values + np.sum(slopes * (best - points), axis=1)
         # The lowest point of the largest plane: the first variable is the height, in units of
         # ``size``, the others are prices in units of ``unit``.
         unit = np.where(highest > 0, reach * highest, 1.0)
@@ -314,8 +310,7 @@ def _cutting_planes(
     weights = np.maximum(-found.ineqlin.marginals, 0)
     parts = np.zeros(worth.shape)
     for weight, arm in zip(weights / weights.sum(), answers, strict=True):
-        if weight > 0:
-            parts[np.arange(len(arm)), arm] += weight
+        parts[np.arange(len(arm)), arm] += weight
     return parts, best
 
 
@@ -334,13 +329,13 @@ def _rounded(parts: Floats, cost: Floats, limit: Floats) -> Indices:
         left_over += people[sizes.sum() :].tolist()
     room = limit - _use(arm, cost)  # money, places, and people that an arm still needs if negative
     for person in left_over:  # fewer than arms and patterns
+        part, price = parts[person, :-1], cost[person, :-1]
+        fits = (part > 1e-6) & (room[1 : n_arms + 1] >= 1) & (price <= room[0])
         # Arms that still need people first, then the larger parts.
-        for k in np.lexsort((-parts[person, :-1], room[n_arms + 1 :] >= 0)).tolist():
-            price = cost[person, k]
-            if parts[person, k] > 1e-6 and room[1 + k] >= 1 and price <= room[0]:
-                arm[person] = k
-                room[[0, 1 + k, 1 + n_arms + k]] += -price, -1, 1
-                break
+        k = np.lexsort((-part, room[n_arms + 1 :] >= 0, ~fits))[0]
+        if fits[k]:
+            arm[person] = k
+            room -= _use(arm[[person]], cost[[person]])
     # Costs that differ between people of one pattern can add up to more than their parts.
     paid = cost[mixed, arm[mixed]]
     dearest = np.argsort(-paid)

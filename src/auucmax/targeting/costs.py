@@ -16,8 +16,6 @@ def arm_costs(
     cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
 ) -> tuple[float, ...]:
     """(K,) the cost of each arm, by label or in their order; 1 each by default."""
-    if cost is None:
-        return (1.0,) * len(arms)
     if isinstance(cost, Mapping):
         given = {arm_text(label): price for label, price in cost.items()}
         if set(given) != set(arms):
@@ -25,7 +23,6 @@ def arm_costs(
                 "cost", f"one amount for each arm, {', '.join(map(repr, arms))}",
                 ", ".join(map(repr, given)) or "none", "Pass 0 for an arm that costs nothing.",
             )  # fmt: skip
-        amounts: list[Any] = [given[label] for label in arms]
-    else:
-        amounts = list(np.broadcast_to(np.asarray(cost, dtype=object), (len(arms),)))
+        cost = [given[label] for label in arms]
+    amounts = np.broadcast_to(np.array(1.0 if cost is None else cost, dtype=object), len(arms))
     return tuple(check_money(amount, "cost") for amount in amounts)

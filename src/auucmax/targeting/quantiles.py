@@ -52,15 +52,17 @@ class ScoreQuantiles(Result):
     n_rows: float
 
     def __post_init__(self) -> None:
-        score, above, reach = self._columns
-        ok = len(score) == len(above) == len(reach) > 0 and self.n_rows >= 1
-        ok = ok and bool((np.diff(score) < 0).all()) and (above[0], reach[-1]) == (0, 1)
-        if not ok or (above > reach).any() or (reach[:-1] > above[1:]).any():
+        score, *_, shares = self._columns
+        rises = (np.diff(score) < 0).all() and (np.diff(shares) >= 0).all()
+        ends = shares.min(initial=1), shares.max(initial=0)
+        if not rises or ends != (0, 1) or self.n_rows < 1:
             raise ValueError("score quantiles should have falling scores and rising shares.")
 
     @property
-    def _columns(self) -> tuple[Floats, Floats, Floats]:
-        return np.array(self.score), np.array(self.above), np.array(self.reach)
+    def _columns(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Scores, shares above and at least at each, and both shares of each in turn."""
+        score, above, reach = np.array([self.score, self.above, self.reach])
+        return score, above, reach, np.ravel([above, reach], order="F")
 
     @classmethod
     def of(cls, score: Floats, weight: Floats | None = None, least: int = 20) -> ScoreQuantiles:
@@ -70,75 +72,68 @@ class ScoreQuantiles(Result):
         # Kish's effective size: rows of unequal weight count as fewer.
         people = np.ones(len(score)) if weight is None else weight
         n_rows = float(people.sum() ** 2 / np.sum(people**2))
-        total = np.concatenate([[0.0], np.cumsum(np.bincount(code, people))])
-        share = total / total[-1]
+        share = np.append(0.0, np.cumsum(np.bincount(code, people)))
+        share /= share[-1]
         counts = np.diff(share) * n_rows
-        sums = np.concatenate([[0.0], np.cumsum(-levels * counts)])
+        sums = np.append(0.0, np.cumsum(-levels * counts))
         wide = min(float(least), n_rows)
         cent = np.linspace(0, 1, int(np.clip(n_rows // least, 1, 100)) + 1)
         start = np.clip(cent * n_rows - wide / 2, 0, n_rows - wide)
-        ends = np.interp([start, start + wide], share * n_rows, sums)
+        (mean,) = np.diff(np.interp([start, start + wide], share * n_rows, sums), axis=0) / wide
         # A per cent inside a large level is that level.
         large = np.flatnonzero(counts >= least - 1e-6)
-        free = ~((cent[:, None] >= share[large]) & (cent[:, None] <= share[large + 1])).any(axis=1)
-        own_score = np.concatenate([(ends[1] - ends[0])[free] / wide, -levels[large]])
-        above = np.concatenate([cent[free], share[large]])
-        reach = np.concatenate([cent[free], share[large + 1]])
-        order = np.lexsort((-own_score, above))
+        above, reach = share[large], share[large + 1]
+        free = ~((cent[:, None] >= above) & (cent[:, None] <= reach)).any(axis=1)
+        columns = np.hstack([np.array([mean, cent, cent])[:, free], [-levels[large], above, reach]])
+        columns = columns[:, np.lexsort((-columns[0], columns[1]))]
         # Means around neighbouring shares may tie with a level: scores must fall strictly.
-        lowest = np.minimum.accumulate(own_score[order])
-        order = order[np.concatenate([[True], own_score[order][1:] < lowest[:-1]])]
-        found = [tuple(column[order].tolist()) for column in (own_score, above, reach)]
-        return cls(score=found[0], above=found[1], reach=found[2], n_rows=n_rows)
+        lowest = np.minimum.accumulate(columns[0])
+        columns = columns[:, np.append(True, columns[0, 1:] < lowest[:-1])]
+        own, first, last = map(tuple, columns.tolist())
+        return cls(score=own, above=first, reach=last, n_rows=n_rows)
 
     def cut(self, share: Floats) -> tuple[Floats, Floats]:
         """The score that cuts off each share, and the part of the people at it that is taken.
 
         Infinite for nobody and minus infinite for everybody.
         """
-        score, above, reach = self._columns
+        score, above, reach, shares = self._columns
         # A share that is a level's own but for rounding is cut off by that level, not the next.
-        shares = np.column_stack([above, reach]).ravel()
         threshold = np.interp(share - 1e-10, shares, np.repeat(score, 2))
         number = np.minimum(np.searchsorted(-score, -threshold), len(score) - 1)
-        level = reach[number] - above[number]
-        is_level = (score[number] == threshold) & (level > 0)
-        part = np.divide(share - above[number], level, out=np.ones(len(share)), where=is_level)
+        level = np.where(score[number] == threshold, (reach - above)[number], 0.0)
+        part = np.divide(share - above[number], level, out=np.ones(len(share)), where=level > 0)
         threshold = np.where(share <= 0, np.inf, np.where(share >= 1, -np.inf, threshold))
         return threshold, np.clip(part, 0, 1)
 
     def share_of(self, threshold: float, part: float) -> float:
         """The share of people above a score, and the given part of those at it."""
-        score, above, reach = self._columns
-        number = int(np.searchsorted(-score, -threshold))
-        if number < len(score) and score[number] == threshold:
-            return float(above[number] + part * (reach[number] - above[number]))
-        shares = np.column_stack([above, reach]).ravel()
+        score, above, reach, shares = self._columns
+        for number in np.flatnonzero(score == threshold):  # one, or none
+            return float(above[number] + part * (reach - above)[number])
         return float(np.interp(-threshold, -np.repeat(score, 2), shares, left=0.0, right=1.0))
 
     def count(self, new: Floats, share: Floats) -> Floats:
         """How many of new people each share of the trial's people stands for."""
-        cohort = np.sort(new)
         threshold, part = self.cut(share)
-        n_above, n_reach = (
-            len(cohort) - np.searchsorted(cohort, threshold, side=side)
-            for side in ("right", "left")
-        )
-        return np.asarray(n_above + np.rint(part * (n_reach - n_above)), dtype=np.float64)
+        above, reach = _tops(new, threshold)
+        return above + np.rint(part * (reach - above))
 
     def shift(self, new: Floats, n_compared: int = 1) -> ScoreShift:
         """How far scores of new people are from these; of ``n_compared`` arms together."""
-        cohort = np.sort(new)
-        score, above, reach = self._columns
-        own_above, own_reach = (
-            (len(cohort) - np.searchsorted(cohort, score, side=side)) / len(cohort)
-            for side in ("right", "left")
-        )
-        distance = max(np.abs(own_above - above).max(), np.abs(own_reach - reach).max())
-        chance = np.sqrt(np.log(2 * n_compared / 0.001) / 2 * (1 / self.n_rows + 1 / len(cohort)))
+        score, above, reach, _ = self._columns
+        own = _tops(new, score) / len(new)
+        chance = np.sqrt(np.log(2 * n_compared / 0.001) / 2 * (1 / self.n_rows + 1 / len(new)))
         return ScoreShift(
-            distance=float(distance),
+            distance=float(np.abs(own - [above, reach]).max()),
             by_chance=float(chance),
-            above=float(np.mean(cohort > score[0])),
-            below=float(np.mean(cohort < score[-1])),
+            above=float(np.mean(new > score[0])),
+            below=float(np.mean(new < score[-1])),
         )
+
+
+def _tops(new: Floats, score: Floats) -> Floats:
+    """(2, scores) how many of new people are above each score, and at least at each."""
+    cohort = np.sort(new)
+    reached = [np.searchsorted(cohort, score, side="right"), np.searchsorted(cohort, score)]
+    return len(new) - np.array(reached, dtype=np.float64)
