@@ -74,8 +74,8 @@ class Calibration(Shown):
 
     def __post_init__(self) -> None:
         rises = (np.diff(self.score) > 0).all() and (np.diff(self.uplift) >= 0).all()
-        n_rows = min(self.n_rows, self.n_treated, self.min_rows)
-        if not 0 < len(self.score) == len(self.uplift) or not rises or n_rows < 1:
+        is_whole = 0 < len(self.score) == len(self.uplift)
+        if not (rises and is_whole) or min(self.n_rows, self.n_treated, self.min_rows) < 1:
             raise ValueError(
                 "a calibration should have as many uplifts as scores, scores that increase, "
                 "uplifts that do not decrease, and rows."
