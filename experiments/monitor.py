@@ -107,7 +107,7 @@ def ever_wrong(y: Floats, score: Floats, treated: NDArray[np.bool_]) -> tuple[An
     Bounds change when a superblock closes only, so looks after every 100 rows see no more.
     """
     bets, level = AnytimeBets.fresh(), DELTA / N_BOUNDS
-    path = bets.add(y, score[None], treated, level)
+    path = bets.add(y, score, treated, level)
     wealth = path.log_wealth(np.zeros(path.credit.shape[:-1]))
     return bets, bool((wealth >= -np.log(level)).any())
 

@@ -1,6 +1,5 @@
 """Looks at a running trial: what enters, what is remembered, what is refused."""
 
-import json
 from copy import deepcopy
 
 import numpy as np
@@ -76,7 +75,7 @@ def test_any_number_of_looks_is_one_look(data):
     only_new = data.draw(st.booleans())
     many = fresh(treated_share=0.5)
     for number in days:
-        start = 0 if not only_new or many.last_day is None else int(many.n_rows.sum())
+        start = 0 if not only_new or many.state is None else sum(many.state.n_rows)
         many.look(table[start:], as_of=day(number))
     whole, parts = (monitor.look(table, as_of=END) for monitor in (fresh(treated_share=0.5), many))
     assert bounds(whole) == pytest.approx(bounds(parts), abs=1e-9)
@@ -144,7 +143,7 @@ def test_a_stop_is_remembered(tmp_path, rows):
 def test_without_scores_there_is_the_average_effect_alone(rows):
     with_score = fresh().look(rows, as_of=END)
     found = fresh(score=None).look(rows, as_of=END)
-    assert found.score is found.arms[0].gain is None
+    assert found.arms[0].gain is None
     # Its bounds have the part of delta that those of the gain took.
     one, other = (look.arms[0].effect for look in (found, with_score))
     assert other.lower < one.lower < one.upper < other.upper
@@ -170,7 +169,6 @@ def test_arms_may_have_scores_of_their_own(three, arms_model):
     found = Monitor(model=arms_model, date="sent").look(new, as_of=END)
     by_column = Monitor(**THREE, score="score").look(named, as_of=END)
     assert bounds(found) == pytest.approx(bounds(by_column))
-    assert found.score == "model"
 
 
 def test_a_model_does_not_rank_its_own_rows(model, tmp_path):
@@ -187,13 +185,12 @@ def test_a_model_does_not_rank_its_own_rows(model, tmp_path):
 
 def refuse(monitor, table, parameter, as_of=END):
     """What is refused leaves the state as it was."""
-    before = deepcopy(vars(monitor))
+    before = deepcopy(monitor.state)
     with pytest.raises(ValueError, match="should") as caught:
         monitor.look(table, as_of=as_of)
     assert "\n" not in str(caught.value)
     assert parameter in getattr(caught.value, "parameter", str(caught.value))
-    assert (monitor.n_rows == before["n_rows"]).all()
-    assert (monitor.last_day, monitor.days) == (before["last_day"], before["days"])
+    assert monitor.state.to_json() == before.to_json()
     assert monitor.look(running(), as_of=END).n_rows == 4000
 
 
@@ -240,9 +237,10 @@ def test_rows_that_cannot_enter(looked, rows, change, parameter):
     refuse(looked, change(rows), parameter)
 
 
-def test_looks_in_the_past_or_in_the_future(looked, rows):
-    refuse(looked, rows, "as_of", as_of="2026-01-10")
-    for wrong in ("2062-01-01", "03.02.2026", "soon"):
+def test_the_day_of_a_look(looked, rows):
+    """A look in the past shows what has entered."""
+    assert looked.look(rows, as_of="2026-01-10").n_rows == 1000
+    for wrong in ("03.02.2026", "soon"):
         with pytest.raises(ValueError, match="as_of should be"):
             looked.look(rows, as_of=wrong)
 
@@ -256,19 +254,6 @@ def test_a_table_of_yesterday_closes_no_day_without_its_rows(tmp_path, rows):
         assert (found.until, found.n_rows, found.n_new) == ("2026-01-10", 1000, 0)
     found = monitor_trial(rows, path, as_of="2026-02-20")
     assert (found.until, found.n_rows, found.n_new) == ("2026-02-09", 4000, 3000)
-
-
-def test_a_day_that_was_left_out_is_named_at_the_look_that_closes_it(tmp_path, rows):
-    """Weekends without rows are as they always are."""
-    path, gone = tmp_path / "s", rows["sent"].isin(pd.to_datetime(["2026-01-13", "2026-01-14"]))
-    assert monitor_trial(rows, path, as_of="2026-01-16", **NAMED).skipped == ()
-    found = monitor_trial(rows[~gone], path, as_of="2026-01-25")
-    assert found.skipped == ("2026-01-13", "2026-01-14")
-    assert monitor_trial(rows[~gone], path, as_of=END).skipped == ()
-    weekdays = rows[rows["sent"].dt.day_of_week < 5]
-    assert fresh().look(weekdays, as_of=END).skipped == ()
-    some = weekdays[weekdays["sent"] != pd.Timestamp("2026-01-06")]
-    assert fresh().look(some, as_of=END).skipped == ("2026-01-06",)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +281,7 @@ def test_options_of_another_trial(tmp_path, rows, option, value):
         ({"outcome_range": (1, 0)}, "outcome_range"),
         ({"propensity": "score"}, "least_propensity"),
         ({"propensity": "score", "least_propensity": 0.7}, "least_propensity"),
-        ({"propensity": "p", "least_propensity": 0.3, "treated_share": 0.5}, "treated_share"),
+        ({"window": "-3d"}, "window"),
     ],
 )
 def test_options_that_cannot_be(options, parameter):
@@ -316,22 +301,6 @@ def test_arms_that_cannot_be(rows, options, parameter):
     assert error.value.parameter == parameter
     with pytest.raises(ValueError, match="control should be"):
         fresh().look(rows[:1], as_of=END)  # one arm alone
-
-
-def test_what_another_run_has_written_is_not_replaced(tmp_path, rows):
-    path = tmp_path / "s"
-    monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
-    slow = Monitor.load(path)
-    monitor_trial(rows, path, as_of="2026-01-30")
-    written = path.read_bytes()
-    for other in (slow, fresh()):
-        other.look(rows, as_of=END)
-        with pytest.raises(ValueError, match="another run") as error:
-            other.save(path)
-        assert error.value.parameter == "state"
-    assert path.read_bytes() == written
-    slow.save(tmp_path / "t")
-    slow.save(tmp_path / "t")  # its own
 
 
 def test_arms_that_are_not_as_designed(rows, tmp_path):
@@ -438,7 +407,7 @@ def test_bounds_are_those_of_the_bets(rows):
     own = fresh(window=0).look(table, as_of=END).arms[0]
     bets = AnytimeBets.fresh()
     y, score = table["visit"].to_numpy(float), table["score"].to_numpy()
-    bets.add(y, score[None], table["mail"].to_numpy() == 1, 0.05 / 4)
+    bets.add(y, score, table["mail"].to_numpy() == 1, 0.05 / 4)
     limits = bets.wealth.limits(0.05 / 4)
     assert [own.gain.lower, own.gain.upper] == pytest.approx(limits[0])
     assert [own.effect.lower, own.effect.upper] == pytest.approx(limits[1])
@@ -458,7 +427,7 @@ def test_files_that_are_no_state(tmp_path, rows):
     path = tmp_path / "s"
     monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
     whole = path.read_bytes()
-    renamed, newer = (b"last_day", b"past_day"), (b'"version":1', b'"version":2')
+    renamed, newer = (b"last_day", b"past_day"), (b'"n_clipped"', b'"more":1,"n_clipped"')
     damaged = [b"", b"person,mail\n", whole[:-200], b"[" * 100_000, b"\xff\xfe"]
     for wrong in (*damaged, whole.replace(*renamed), whole.replace(*newer)):
         path.write_bytes(wrong)
@@ -466,20 +435,3 @@ def test_files_that_are_no_state(tmp_path, rows):
             monitor_trial(rows, path, as_of=END)
         assert error.value.parameter == "state"
         assert path.read_bytes() == wrong
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("counts", [1, 2]), ("last_day", 5), ("log_ratio", float("nan")), ("stops", []), ("arms", 1),
-     ("options", {"delta": 0.5}), ("more", 1)],
-)  # fmt: skip
-def test_a_state_that_was_edited_is_refused(tmp_path, rows, name, value):
-    path = tmp_path / "s"
-    monitor_trial(rows, path, as_of=END, **NAMED)
-    file = json.loads(path.read_bytes())
-    file["state"][name] = value
-    path.write_text(json.dumps(file))
-    for read in (Monitor.load, fresh().save):
-        with pytest.raises(ValueError, match="state should be") as error:
-            read(path)
-        assert error.value.parameter == "state"

@@ -14,20 +14,20 @@ from auucmax.metrics import auuc_inference
 LEVEL = 0.0125
 
 
-def drawn(n, seed=0, *, share=0.5, rate=0.2, effect=0.0, n_scores=1):
-    """Outcomes, scores, arms; the first score knows whom treatment helps."""
+def drawn(n, seed=0, *, share=0.5, rate=0.2, effect=0.0):
+    """Outcomes, scores, arms; the score knows whom treatment helps."""
     rng = np.random.default_rng(seed)
-    scores = rng.random((n_scores, n)).round(2)
+    score = rng.random(n).round(2)
     treated = rng.random(n) < share
-    y = (rng.random(n) < rate + effect * treated * scores[0]).astype(float)
-    return y, scores, treated
+    y = (rng.random(n) < rate + effect * treated * score).astype(float)
+    return y, score, treated
 
 
-def played(y, scores, treated, cuts=()):
+def played(y, score, treated, cuts=()):
     """Bets on all rows, in one call or several."""
-    bets, ends = AnytimeBets.fresh(len(scores)), [0, *sorted(cuts), len(y)]
+    bets, ends = AnytimeBets.fresh(), [0, *sorted(cuts), len(y)]
     for start, stop in pairwise(ends):
-        bets.add(y[start:stop], scores[:, start:stop], treated[start:stop], LEVEL)
+        bets.add(y[start:stop], score[start:stop], treated[start:stop], LEVEL)
     return bets
 
 
@@ -42,19 +42,20 @@ def small(monkeypatch):
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_any_number_of_calls_is_one_call(data):
-    n, n_scores = data.draw(st.integers(0, 1500)), data.draw(st.integers(1, 2))
-    rows = drawn(n, data.draw(st.integers(0, 99)), share=0.4, n_scores=n_scores)
+    n = data.draw(st.integers(0, 1500))
+    rows = drawn(n, data.draw(st.integers(0, 99)), share=0.4)
     cuts = data.draw(st.lists(st.integers(0, n), max_size=4))
     whole, split = played(*rows), played(*rows, cuts)
     assert whole.known == split.known
     assert (whole.n_superblocks, whole.n_blocks, whole.n_rows) == (
         split.n_superblocks, split.n_blocks, split.n_rows,
     )  # fmt: skip
-    for one, other in zip(whole.wealth, split.wealth, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for name in ("credit", "staked"):
+        own = (getattr(bets.wealth, name) for bets in (whole, split))
+        np.testing.assert_array_equal(*own)
     np.testing.assert_allclose(whole.sums, split.sums, rtol=0, atol=1e-9)
-    for one, other in zip(whole.waiting, split.waiting, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for name, own in vars(whole.waiting).items():
+        np.testing.assert_array_equal(own, getattr(split.waiting, name))
 
 
 @given(st.lists(st.booleans(), max_size=120))
@@ -72,25 +73,25 @@ def test_superblocks_close_at_the_first_row_that_is_enough(treated):
         assert superblock_cuts(np.array(treated, bool)).tolist() == cuts
 
 
-@given(seed=st.integers(0, 999), n_scores=st.integers(1, 2), share=st.sampled_from([0.2, 0.5, 0.8]))
+@given(seed=st.integers(0, 999), share=st.sampled_from([0.2, 0.5, 0.8]))
 @settings(max_examples=20, deadline=None)
-def test_the_wealth_is_that_of_its_slow_twin(seed, n_scores, share):
+def test_the_wealth_is_that_of_its_slow_twin(seed, share):
     """By the definition: each block, each re-dealing, each size of bet by itself."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(anytime, "SUPERBLOCK_ROWS", 14)
         patch.setattr(anytime, "SUPERBLOCK_ARM", 3)
         patch.setattr(anytime, "REDEALINGS", 1)
-        y, scores, treated = drawn(80, seed, share=share, effect=0.3, n_scores=n_scores)
-        bets = played(y, scores, treated)
-        found = anytime_wealth_slow(y, scores, treated, LEVEL)
-        thetas = np.random.default_rng(seed).uniform(-0.2, 0.2, size=(bets.n_targets, 2))
+        y, score, treated = drawn(80, seed, share=share, effect=0.3)
+        bets = played(y, score, treated)
+        found = anytime_wealth_slow(y, score, treated, LEVEL)
+        thetas = np.random.default_rng(seed).uniform(-0.2, 0.2, size=(2, 2))
         np.testing.assert_allclose(
             bets.wealth.log_wealth(thetas), found(thetas), rtol=1e-9, atol=1e-9
         )
 
 
 def test_the_limit_is_where_wealth_is_one_over_the_level():
-    bets = played(*drawn(3000, effect=0.2, n_scores=2))
+    bets = played(*drawn(3000, effect=0.2))
     limits = bets.wealth.limits(LEVEL) * np.array([1, -1])
     np.testing.assert_allclose(bets.wealth.log_wealth(limits), -np.log(LEVEL), atol=1e-6)
     nothing = AnytimeBets.fresh().wealth.limits(LEVEL)
@@ -98,17 +99,15 @@ def test_the_limit_is_where_wealth_is_one_over_the_level():
 
 
 def test_bounds_hold_the_estimate_and_what_all_rows_show():
-    y, scores, treated = drawn(20_000, effect=0.2, n_scores=2)
-    bets = played(y, scores, treated)
+    y, score, treated = drawn(20_000, effect=0.2)
+    bets = played(y, score, treated)
     limits, estimates = bets.wealth.limits(LEVEL), bets.estimates
     assert ((limits[:, 0] < estimates) & (estimates < limits[:, 1])).all()
-    both = [auuc_inference(y, score, treatment=treated) for score in scores]
-    assert estimates[0] == pytest.approx(both[0].gain, abs=0.001)
+    gain = auuc_inference(y, score, treatment=treated).gain
+    assert estimates[0] == pytest.approx(gain, abs=0.001)
     effect = y[treated].mean() - y[~treated].mean()
     assert estimates[1] == pytest.approx(effect, abs=0.002)
-    assert estimates[2] == pytest.approx(both[0].estimate - both[1].estimate, abs=0.002)
-    assert limits[0, 0] > 0
-    assert limits[1, 0] > 0
+    assert (limits[:, 0] > 0).all()
 
 
 @pytest.mark.usefixtures("small")
@@ -116,37 +115,35 @@ def test_no_statistic_is_below_its_floor():
     """The worst outcomes there are: responders are the treated with low scores, or the others."""
     rng = np.random.default_rng(0)
     for _ in range(50):
-        scores, treated = rng.random((2, 200)), rng.random(200) < 0.5
+        score, treated = rng.random(200), rng.random(200) < 0.5
         for worst in (
-            treated == (scores[0] < 0.5),
-            treated == (scores[0] > 0.5),
+            treated == (score < 0.5),
+            treated == (score > 0.5),
             ~treated,
             treated,
         ):
-            bets = played(worst.astype(float), scores, treated)
+            bets = played(worst.astype(float), score, treated)
             assert np.isfinite(bets.wealth.credit).all()
 
 
 def test_rows_of_one_arm_wait():
-    bets = played(np.ones(1000), np.zeros((1, 1000)), np.ones(1000, bool))
+    bets = played(np.ones(1000), np.zeros(1000), np.ones(1000, bool))
     assert bets.n_rows == 0
     assert len(bets.waiting.y) == 1000
     assert np.isnan(bets.estimates).all()
 
 
 def test_a_much_larger_arm_is_used_in_part():
-    y, scores, treated = drawn(60_000, share=0.002)
-    bets = played(y, scores, treated)
+    bets = played(*(rows := drawn(60_000, share=0.002)))
     assert bets.n_superblocks >= 5
-    assert bets.n_blocks <= treated.sum()
+    assert bets.n_blocks <= rows[2].sum()
     assert np.isfinite(bets.wealth.limits(LEVEL)).all()
 
 
 def test_waiting_rows_add_up_in_order():
-    y, scores, treated = drawn(10)
-    rows = WaitingRows.of(y, scores, treated)
+    rows = WaitingRows.of(*drawn(10))
     again = rows.part(0, 4).then(rows.part(4))
-    np.testing.assert_array_equal(again.scores, rows.scores)
+    np.testing.assert_array_equal(again.score, rows.score)
 
 
 def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
@@ -172,12 +169,12 @@ def test_no_block_is_smaller_than_the_smallest(n_treated, n_control):
 @pytest.mark.usefixtures("small")
 def test_units_are_dealt_whole_and_give_one_row_each():
     """Of rows of a unit that are the same, it does not matter which is drawn, nor how many."""
-    y, scores, treated = drawn(300, effect=0.3)
+    y, score, treated = drawn(300, effect=0.3)
     copies = np.random.default_rng(0).integers(1, 4, 300)
     first = np.zeros(copies.sum(), bool)
     first[np.cumsum(copies) - copies] = True
-    bets, many = played(y, scores, treated), AnytimeBets.fresh()
-    own = np.repeat(y, copies), np.repeat(scores, copies, axis=1), np.repeat(treated, copies)
+    bets, many = played(y, score, treated), AnytimeBets.fresh()
+    own = np.repeat(y, copies), np.repeat(score, copies), np.repeat(treated, copies)
     many.add(*own, LEVEL, first)
     assert (many.n_superblocks, many.n_blocks) == (bets.n_superblocks, bets.n_blocks)
     assert many.n_rows > bets.n_rows
@@ -190,10 +187,10 @@ def test_units_are_dealt_whole_and_give_one_row_each():
 def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
     """By the definition: one re-dealing, each block of seven by itself."""
     monkeypatch.setattr(anytime, "REDEALINGS", 1)
-    y, scores, treated = drawn(14 * 4, effect=0.3)
+    y, score, treated = drawn(14 * 4, effect=0.3)
     chance = np.random.default_rng(1).choice([0.2, 0.5, 0.8], len(y))
     bets = AnytimeBets.fresh(least=0.2)
-    bets.add(y, scores, treated, LEVEL, None, chance)
+    bets.add(y, score, treated, LEVEL, None, chance)
     assert (bets.n_superblocks, bets.n_blocks, len(bets.waiting.y)) == (3, 6, 0)
     mu_treated, mu_control = bets.known.means
     m = (1 - chance) * mu_treated + chance * mu_control
@@ -205,8 +202,8 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
         none = np.empty(0, np.int32)
         kernels.redeal(rows, 0, 14, none, none, state, rows)
         for block in (rows[:7], rows[7:]):
-            score = scores[0, block]
-            below = (score[:, None] > score).sum(1) + (score[:, None] == score).sum(1) / 2 - 0.5
+            own = score[block]
+            below = (own[:, None] > own).sum(1) + (own[:, None] == own).sum(1) / 2 - 0.5
             ws.append((h[block] * (below / 6 - 0.5)).mean())
     expected = np.log1p(bets._bets(LEVEL)[0, 0] * np.array(ws)[:, None]).sum(axis=0)
     np.testing.assert_allclose(bets.wealth.credit[0, 0], expected, atol=1e-12)

@@ -310,13 +310,13 @@ def strata_bounds(y, treatment, stratum, weights, **options):
     return _read(found, "lower", "upper", "n_rows", "largest_group")
 
 
-def anytime(y, scores, treated, batches, level=0.0125, least=None, chance=None):
+def anytime(y, score, treated, batches, level=0.0125, least=None, chance=None):
     """Bounds from below and from above after each batch of rows, in units of the outcome."""
-    bets = AnytimeBets.fresh(len(scores), least=least)
+    bets = AnytimeBets.fresh(least=least)
     found = {}
     for number, part in enumerate(batches):
         bets.add(
-            y[part], scores[:, part], treated[part], level,
+            y[part], score[part], treated[part], level,
             chance=None if chance is None else chance[part],
         )  # fmt: skip
         found[f"look {number}"] = {
@@ -910,14 +910,24 @@ def _look(look, arm):
 def verify(table, **options):
     found = _quietly(auucmax.campaign.verify, table, **options)
     _, *arms = found.roles.arms
-    numbers = _read(found, "n_people", "level", "delta") | {
-        "n_chosen": sum(found.chosen[1:]),
-        "n_treated": found.n_chosen_treated,
-        "n_treated_rest": sum(found.given[1:]) - found.n_chosen_treated,
+    chosen = dict.fromkeys(found.roles.arms, 0)
+    given = dict.fromkeys(found.roles.arms, 0)
+    treated = {True: 0, False: 0}
+    for cell in found.cells:
+        chosen[cell.chosen] += sum(cell.given)
+        treated[cell.chosen in arms] += sum(cell.given[1:])
+        for arm, n in zip(given, cell.given, strict=True):
+            given[arm] += n
+    numbers = {
+        "n_people": sum(given.values()),
+        "level": found.level,
+        "delta": found.delta,
+        "n_chosen": sum(chosen[arm] for arm in arms),
+        "n_treated": treated[True],
+        "n_treated_rest": treated[False],
     }
     if len(arms) > 1:
-        for name in ("chosen", "given"):
-            numbers[name] = dict(zip(found.roles.arms, getattr(found, name), strict=True))
+        numbers |= {"chosen": chosen, "given": given}
     numbers["comparisons"] = {}
     for one in found.comparisons:
         name = {"as run": "as_run", "everyone": "everybody"}.get(one.against, one.against.value)
@@ -936,7 +946,12 @@ def verify(table, **options):
             "difference": own.difference.value, "lower": own.difference.lower,
             "upper": own.difference.upper, "verdict": own.verdict.value,
         }  # fmt: skip
-    numbers["check_p_values"] = [own.p_value for own in found.tests]
+    numbers["check_p_values"] = [
+        cell.p_values[what]
+        for what in ("propensity", "missing outcomes", "balance")
+        for cell in found.cells
+        if what in cell.p_values
+    ]
     return numbers
 
 

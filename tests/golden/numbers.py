@@ -459,9 +459,8 @@ def anytime():
         own = rows(name)
         n, chance = len(own.y), own.options.get("propensity")
         batches = [slice(0, n // 2), slice(n // 2, n)]
-        scores = np.vstack([own.score, own.tied])
         found[name] = adapter.anytime(
-            own.y, scores, own.treatment.astype(bool), batches, least=least, chance=chance
+            own.y, own.score, own.treatment.astype(bool), batches, least=least, chance=chance
         )
     return found
 

@@ -3,8 +3,8 @@
 A row belongs to the day of its date. Days enter whole, once the outcome window after their end has
 closed; within a day the order is that of hashes, which know nothing of arms or outcomes. The rows
 of an arm and the control are bet on in this order (:mod:`auucmax.certificates.anytime`). What is
-kept between two looks is small: the wealth of the bets, the rows of the open superblock, and for
-each day the number of rows and a checksum, by which it is seen that rows stay what they were.
+kept between two looks is small: the wealth of the bets, the rows of the open superblock, and a
+checksum of each day, which shows that its rows have not changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -26,39 +25,33 @@ from scipy.special import gammaln, logsumexp
 
 from auucmax._errors import InputError
 from auucmax._files import whole_file
-from auucmax._validation import (
-    Bools,
-    Floats,
-    check_column,
-    check_level,
-    check_range,
-    check_whole,
-    control_among,
-    listed,
-    missing_message,
-)
-from auucmax.certificates.anytime import AnytimeBets, Known, WaitingRows, Wealth
-from auucmax.data.chances import check_arm_chances, of_labels
-from auucmax.data.hashing import MODULUS, keyed_hashes, mix_bits
-from auucmax.data.read_trial import id_texts
+from auucmax._validation import Floats, check_column, check_level, check_range, listed
+from auucmax.certificates.anytime import AnytimeBets
+from auucmax.data.hashing import keyed_hashes
+from auucmax.data.read_trial import trial_of
 from auucmax.data.reading import table_of
-from auucmax.data.roles import NO_AND_YES, check_names
-from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
+from auucmax.data.roles import (
+    FEWEST_ROWS,
+    arm_counts,
+    check_names,
+    name_arms,
+    propensity_columns,
+)
+from auucmax.data.trial import Trial
+from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
-from auucmax.results import Estimate, Kind, Numbers, Outcome, Result
+from auucmax.results import Estimate, Kind, Numbers, Outcome, Result, Roles
 
-Hashes = NDArray[np.uint64]
 Days = NDArray[np.int64]
 
-_WINDOW = re.compile(r"(\d{1,9}(?:\.\d*)?) ?([dwh])?")
-_UNITS = {"d": 1.0, "w": 7.0, "h": 1 / 24}
-_MOST_DAYS = 36500  # of a window
+_KNOWN_TO_MODELS = (
+    "treatment", "outcome", "score", "treated", "control", "id", "groups", "outcome_range",
+    "lower_is_better",
+)  # fmt: skip
 _FAILED_RATIO = 0.01  # probability of ever blaming a trial whose arms have the planned sizes
 _PRIOR_ROWS = 1000.0  # that the planned shares are worth in the test of the sizes
 #: ln of how many times as large the odds of an arm might be, where propensities are known.
 _TILTS = np.concatenate([sign * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for sign in (-1, 1)])
-_USUAL = 20  # rows of a day: without any a week later, rows are missing
-_NEVER = -(2**62)  # before any day
 
 
 class Verdict(StrEnum):
@@ -78,10 +71,12 @@ class Verdict(StrEnum):
         """Whether the trial is broken: nothing is known of the treatment."""
         return self in (Verdict.STOP_FAILED_RATIO, Verdict.STOP_FAILED_BOUNDS)
 
-    @property
-    def is_stop(self) -> bool:
-        """Whether the trial may be stopped, once ``check`` on all rows has passed."""
-        return self not in (Verdict.CONTINUE, Verdict.TOO_EARLY)
+
+#: What is bounded, and what is shown by a bound below 0 and above it.
+_TARGETS = (
+    ("gain", Verdict.LOSS_SHOWN, Verdict.GAIN_SHOWN),
+    ("effect", Verdict.HARM, Verdict.EFFECT_SHOWN),
+)
 
 
 class Stop(Result):
@@ -103,7 +98,6 @@ class ArmLook(Result):
     """
 
     arm: str
-    verdict: Verdict
     n_rows: int
     n_bet: int
     effect: Estimate | None = None
@@ -117,41 +111,32 @@ class Look(Result):
     ----------
     verdict : the first verdict that holds for any arm.
     arms : one :class:`ArmLook` per arm.
-    control : label of the control.
-    outcome : the outcome; bounds of a ``lower_is_better`` outcome are of what is avoided.
+    roles : the control, the columns and the outcome; bounds of a ``lower_is_better`` outcome are of
+        what is avoided.
     until : the last day whose rows have entered, as "2026-03-01"; None if there is none.
     n_rows, n_new, n_waiting : rows that have entered, those of them at this look, and rows whose
         outcome window is still open.
     n_clipped : outcomes beyond the range.
     counts : people (groups, if there are any) of the control and of each arm.
-    shares : their planned shares; None if they are not known.
     ratio_p_value : smallest p-value so far of the planned sizes (or propensities), valid at every
         look; None if they are not known.
     delta : probability that any bound of any arm ever fails.
-    score : the column of scores, or "model"; None without.
-    groups : the column of groups.
     stops : what was shown, at this look or before, the earliest first.
-    skipped : days without any row although others like them have many.
     needs_check : something is shown. Before it is acted on, run ``check`` on all rows.
     """
 
     verdict: Verdict
     arms: tuple[ArmLook, ...]
-    control: str
-    outcome: Outcome
+    roles: Roles
     until: str | None
     n_rows: int
     n_new: int
     n_waiting: int
     n_clipped: int
     counts: tuple[int, ...]
-    shares: tuple[float, ...] | None
     ratio_p_value: float | None
     delta: float
-    score: str | None
-    groups: str | None
     stops: tuple[Stop, ...]
-    skipped: tuple[str, ...]
 
     @property
     def needs_check(self) -> bool:
@@ -159,58 +144,31 @@ class Look(Result):
         return bool(self.stops) and not self.verdict.is_failure
 
 
-class _Bets(Result):
-    """:class:`AnytimeBets` of one arm as plain numbers; ``waiting`` is its open superblock."""
-
-    known: Known | None
-    n_superblocks: int
-    n_blocks: int
-    n_rows: int
-    wealth: tuple[tuple[tuple[Numbers, Numbers], ...], tuple[tuple[Numbers, Numbers], ...]]
-    sums: Numbers
-    waiting: tuple[Numbers, tuple[Numbers], tuple[bool, ...], tuple[bool, ...], Numbers]
-
-
-class _State(Result):
+class State(Result):
     """All that is kept between two looks.
 
-    ``options`` are those of the first look. ``days`` has for each day the number of rows and an
-    order-independent checksum of their ids, arms and outcomes.
+    ``options`` are those of the first look, ``model`` is a hash of its model. ``days`` has for each
+    day an order-independent checksum of the ids, arms and outcomes of its rows.
     """
 
     options: dict[str, Any]
-    arms: tuple[str, ...]
     model: str | None
-    bets: tuple[_Bets, ...]
+    roles: Roles
+    shares: Numbers | None
+    bets: tuple[AnytimeBets, ...]
     n_rows: tuple[int, ...]
     counts: tuple[int, ...]
-    n_clipped: int
-    log_ratio: float
     tilts: Numbers
-    last_day: int | None
-    days: tuple[tuple[int, int, int], ...]
-    stops: tuple[Stop, ...]
+    log_ratio: float = 0.0
+    n_clipped: int = 0
+    last_day: int = -1
+    days: dict[int, int]
+    stops: tuple[Stop, ...] = ()
 
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows whose windows have closed; ``y`` is a benefit in [0, 1].
-
-    ``person`` and ``unit`` (n,) are hashes of ids and of groups, ``place`` the place in the table.
-    """
-
-    day: Days
-    arm: NDArray[np.intp]
-    y: Floats
-    clipped: Bools
-    person: Hashes
-    unit: Hashes
-    place: NDArray[np.intp]
-    propensity: Floats | None  # (n, K + 1)
-
-    def take(self, rows: Any) -> _Rows:
-        parts: Any = (None if own is None else own[rows] for own in vars(self).values())
-        return _Rows(*parts)
+    @property
+    def failure(self) -> Verdict | None:
+        """Why the trial is broken, if it is."""
+        return next((own.verdict for own in self.stops if own.verdict.is_failure), None)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -227,8 +185,8 @@ class Monitor:
     date : str
         Column of the day on which a person came into the trial.
     treatment, outcome, treated, control, id, groups, lower_is_better, outcome_range : as in
-        :func:`auucmax.read_trial`; a ``model`` knows them. All people of a group have one arm, one
-        day and one propensity.
+        :func:`auucmax.read_trial`. Leave them out with a ``model``, which knows them. All people
+        of a group have one arm, one day and one propensity.
     model : UpliftModel, optional
         Makes the score whose gain is bounded. It was trained on other rows.
     score : str, optional
@@ -236,7 +194,7 @@ class Monitor:
         the word that their columns begin with ("score" for "score mail"). Without a score there is
         only the average effect.
     window : str or number, default 0
-        Time after the day of a row until its outcome counts: "30d", "4w", "36h", or days.
+        Days after that of a row until its outcome counts, such as 30 or "30d".
     delta : float, default 0.05
         Probability that any bound ever fails.
     treated_share : float or mapping, optional
@@ -284,96 +242,26 @@ class Monitor:
 
     def __post_init__(self) -> None:
         given = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "model"}
-        self.options = {name: _plain(own) for name, own in given.items() if own not in (None, "")}
-        kind = Kind.BINARY if self.outcome_range is None else Kind.NUMBER
-        if self.model is not None:
-            roles = self.model.roles
-            kind = roles.outcome.kind
-            known = {
-                "treatment": roles.treatment, "control": roles.arms[0], "id": roles.id,
-                "treated": list(roles.arms[1:]), "groups": roles.groups,
-                "outcome": roles.outcome.name, "outcome_range": roles.outcome.range,
-            }  # fmt: skip
-            for name, own in known.items():
-                if getattr(self, name) in (None, ""):
-                    setattr(self, name, own)
-            self.lower_is_better = self.lower_is_better or roles.outcome.lower_is_better
-            if self.score is not None:
-                raise InputError("score", "left out with a model", self.score, "Leave one out.")
-        for name in ("date", "treatment", "outcome"):
+        self.options = _plain({name: own for name, own in given.items() if own is not None})
+        for name in ("date",) if self.model else ("date", "treatment", "outcome"):
             if not getattr(self, name):
                 raise InputError(name, "the name of a column", "none", "Name the column.")
+        of_model = [name for name in _KNOWN_TO_MODELS if getattr(self, name)]
+        if self.model and of_model:
+            raise InputError(
+                of_model[0], "left out with a model, which knows it", "both", "Leave it out."
+            )
         check_level(self.delta, "delta")
-        check_whole(self.random_state, "random_state", 0)
         least = self.least_propensity
-        if (self.propensity is None) != (least is None):
+        if (self.propensity is None) != (least is None) or not 0 < (least or 0.5) <= 0.5:
             raise InputError(
-                "least_propensity", "given together with propensity", "only one of them",
-                "Name the column and the smallest probability, 0.1 say.",
+                "least_propensity", "above 0 and at most .5, and given together with propensity",
+                repr(least), "It is the smallest probability of an arm by design.",
             )  # fmt: skip
-        if least is not None and not 0 < least <= 0.5:
-            raise InputError(
-                "least_propensity", "above 0 and at most .5", repr(least),
-                "It is the smallest probability of an arm by design.",
-            )  # fmt: skip
-        if self.propensity is not None and self.treated_share is not None:
-            raise InputError(
-                "treated_share", "left out with propensity", repr(self.treated_share),
-                "Leave it out.",
-            )  # fmt: skip
-        if self.treated is not None and not isinstance(self.treated, list | tuple):
-            self.treated = [self.treated]
         if self.outcome_range is not None:
             self.outcome_range = check_range(self.outcome_range, "outcome_range")
-        self._outcome = Outcome(
-            name=self.outcome,
-            kind=kind,
-            lower_is_better=self.lower_is_better,
-            range=self.outcome_range,
-        )
         self._days_open = window_days(self.window)
-        self.last_day: int | None = None
-        self.stops: list[Stop] = []
-        self._written: str | None = None
-
-    def _begin(self, arms: tuple[str, ...]) -> None:
-        """The state before any row has entered."""
-        share = self.treated_share
-        self.arms, self.shares = arms, None
-        if share is not None:
-            if not isinstance(share, Mapping):
-                share = dict.fromkeys(arms[1:], share / (len(arms) - 1))
-            parts = {arm_text(label): float(own) for label, own in share.items()}
-            rest = 1 - sum(parts.values())
-            if {*parts} != {*arms[1:]} or min(rest, *parts.values()) <= 0:
-                raise InputError(
-                    "treated_share", f"above 0 for each of {listed(arms[1:])}, with a rest for the "
-                    f"control", repr(self.treated_share), "Write .3 for 30%.",
-                )  # fmt: skip
-            self.shares = (rest, *(parts[label] for label in arms[1:]))
-        least = self.least_propensity
-        self.bets = [AnytimeBets.fresh(1, self.random_state, least) for _ in arms[1:]]
-        self.n_rows = self.counts = np.zeros(len(arms), dtype=np.int64)
-        self.n_clipped, self.log_ratio = 0, 0.0
-        self.tilts = np.zeros(len(_TILTS) * (len(arms) - 1))
-        self.days: dict[int, tuple[int, int]] = {}
-
-    def _arms_of(self, frame: pd.DataFrame) -> tuple[str, ...]:
-        """The control and the arms among the labels of the first table."""
-        labels = sorted({arm_text(value) for value in frame[self.treatment].dropna().unique()})
-        control = control_among(labels) if self.control is None else arm_text(self.control)
-        if control is None and tuple(map(str.lower, labels)) in NO_AND_YES:
-            control = labels[0]
-        arms = [own for own in labels if own != control]
-        if self.treated is not None:
-            arms = sorted(map(arm_text, self.treated))
-        if control is None or control in arms or not {control} < {control, *arms} <= {*labels}:
-            raise InputError(
-                "control", f"a label of {self.treatment!r}, beside rows of each other arm",
-                f"{control!r} and the labels {listed(labels)}",
-                "Name the control, or look once there are rows of all arms.",
-            )  # fmt: skip
-        return (control, *arms)
+        self.state: State | None = None
 
     def look(self, table: Any, *, as_of: Any = None) -> Look:
         """Enter the rows whose windows have closed at ``as_of`` (now), and see what they show.
@@ -382,386 +270,258 @@ class Monitor:
         an :class:`InputError`, and nothing is entered.
         """
         frame = table_of(table)
-        check_names(frame, [self.treatment, self.outcome, self.date])
-        if self.last_day is None:
-            self._begin(self._arms_of(frame))
-        if any(stop.verdict.is_failure for stop in self.stops):
-            return self._found(0, 0, ())
-        days = self._days(frame)
-        latest = int(days.max(initial=_NEVER))
-        closed = self._last_closed(as_of, latest)
-        rows, n_waiting = self._read(frame, days, closed)
-        before = _NEVER if self.last_day is None else self.last_day
-        self._check_entered(rows.take(rows.day <= before))
-        new = rows.take(rows.day > before)
+        check_names(frame, [self.date])
+        state = self.state or self._begin(frame)
+        n_waiting, before = 0, sum(state.n_rows)
+        if state.failure is None:
+            day = _days(frame[self.date])
+            closed = max(last_closed_day(as_of, self._days_open), state.last_day)
+            place = np.flatnonzero(day <= closed)
+            n_waiting = len(day) - len(place)
+            if len(place):
+                state = self._enter(state, frame, place, day)
+        self.state, look = self._shown(state, sum(state.n_rows) - before, n_waiting)
+        return look
+
+    def _begin(self, frame: pd.DataFrame) -> State:
+        """The state before any row has entered."""
+        if self.model is not None:
+            roles = replace(self.model.roles, ignored=(), after=(), propensity=())
+        else:
+            # An arm with few rows at first is no less an arm.
+            labels = dict.fromkeys(arm_counts(frame, self.treatment), FEWEST_ROWS)
+            roles = Roles(
+                treatment=self.treatment,
+                arms=name_arms(labels, self.treatment, self.treated, self.control, False),
+                outcome=Outcome(
+                    name=self.outcome,
+                    kind=Kind.BINARY if self.outcome_range is None else Kind.NUMBER,
+                    lower_is_better=self.lower_is_better,
+                    range=self.outcome_range,
+                ),
+                features=(),
+                id=self.id,
+                groups=self.groups,
+            )
+        roles = replace(roles, features=(self.date,), drop_missing_outcomes=True)
+        if self.propensity is not None:
+            chances = propensity_columns(frame, roles, self.propensity)
+            roles = replace(roles, propensity=chances)
+        arms, shares = roles.arms[1:], None
+        if self.treated_share is not None and not roles.propensity:
+            share = self.treated_share
+            if not isinstance(share, Mapping):
+                share = dict.fromkeys(arms, share / len(arms))
+            parts = {arm_text(label): float(own) for label, own in share.items()}
+            rest = 1 - sum(parts.values())
+            if {*parts} != {*arms} or min(rest, *parts.values()) <= 0:
+                raise InputError(
+                    "treated_share", f"above 0 for each of {listed(arms)}, with a rest for the "
+                    f"control", repr(share), "Write .3 for 30%.",
+                )  # fmt: skip
+            shares = (rest, *(parts[label] for label in arms))
+        return State(
+            options=self.options,
+            model=None if self.model is None else _model_key(self.model),
+            roles=roles,
+            shares=shares,
+            bets=tuple(AnytimeBets.fresh(self.random_state, self.least_propensity) for _ in arms),
+            n_rows=(0,) * len(roles.arms),
+            counts=(0,) * len(roles.arms),
+            tilts=(0.0,) * (len(_TILTS) * len(arms)),
+            days={},
+        )
+
+    def _enter(
+        self, state: State, frame: pd.DataFrame, place: NDArray[np.intp], day: Days
+    ) -> State:
+        """The state with the new ones among the rows in some places, whose windows have closed."""
+        trial = trial_of(frame.iloc[place], state.roles)
+        place = place[trial.place]
+        arm, day, propensity = trial.arm, day[place], trial.propensity
+        if trial.other_arms and self.treated is None and self.model is None:
+            raise InputError(
+                f"the treatment {trial.treatment_name!r}", f"one of {listed(state.roles.arms)}",
+                listed(trial.other_arms), "Check the spelling.",
+            )  # fmt: skip
+        y, clipped = _benefits(trial)
+        of_pair = None
+        if propensity is not None and self.least_propensity is not None:
+            of_pair = propensity[:, 1:] / (propensity[:, 1:] + propensity[:, :1])
+            smallest = float(np.minimum(of_pair, 1 - of_pair).min())
+            if smallest < self.least_propensity - 1e-9:
+                raise InputError(
+                    "propensity", f"at least {self.least_propensity:g} by design",
+                    f"{smallest:g}", "Leave these people out, or begin anew with a smaller one.",
+                )  # fmt: skip
+        ids = place.astype(str).astype(object) if trial.id is None else trial.id
+        person = unit = pd.util.hash_array(ids)
+        if trial.groups is not None:
+            unit = pd.util.hash_array(trial.groups)
+            same = [arm, day] if propensity is None else [arm, day, propensity]
+            by_unit = pd.DataFrame(np.column_stack(same)).groupby(unit)
+            if (by_unit.nunique() > 1).any(axis=None):
+                raise InputError(
+                    f"the group {state.roles.groups!r}",
+                    "people with the same arm, day and propensity", "groups that differ in them",
+                    "Leave groups out if people were randomised one by one.",
+                )  # fmt: skip
+        rows = pd.DataFrame({"id": 0 if trial.id is None else person, "arm": arm, "y": y})
+        sums = pd.util.hash_pandas_object(rows, index=False).groupby(day).sum()
+        days = {int(own): int(total) for own, total in sums.items()}
+        for own in sorted({*days, *state.days}):
+            if min(days) <= own <= state.last_day and days.get(own) != state.days.get(own):
+                raise InputError(
+                    "table", f"the rows of {date_of(own)} as they entered",
+                    "more or fewer rows, or other ids, arms or outcomes", "Begin with a longer "
+                    "window if rows come late or change, or bring the rows as they were.",
+                )  # fmt: skip
         # The same seed, the same order: the same rows give the same bounds.
         seeded = np.random.default_rng([self.random_state, 1]).bytes(16)
-        turns = [keyed_hashes(own, seeded) for own in (new.person, new.unit)]
-        new = new.take(np.lexsort((*turns, new.day)))
-        scores = self._scores(frame, new.place)
+        order = np.lexsort((keyed_hashes(person, seeded), keyed_hashes(unit, seeded), day))
+        order = order[day[order] > state.last_day]
+        if not len(order):
+            return state
+        scores = self._scores(frame, place[order], state.roles.arms[1:])
         # Everything is checked: from here on nothing fails.
-        # A day without rows may be one whose rows are not here yet: the next one closes it.
-        if len(frame):
-            self.last_day = max(before, min(closed, latest))
-        if len(new.day):
-            self._enter(new, scores)
-        skipped: tuple[str, ...] = ()
-        if self.last_day is not None:
-            known = np.array(sorted(self.days), dtype=np.int64)
-            n_rows = np.array([self.days[day][0] for day in known.tolist()], dtype=np.int64)
-            gone = skipped_days(known, n_rows, before, self.last_day)
-            skipped = tuple(map(date_of, gone.tolist()))
-        return self._found(len(new.day), n_waiting, skipped)
+        arm, y, unit = arm[order], y[order], unit[order]
+        first = np.append(True, unit[1:] != unit[:-1])
+        path, tilts = np.zeros(1), np.array(state.tilts)
+        if state.shares is not None:
+            path = ratio_path(arm[first], np.array(state.counts), np.array(state.shares))
+        if propensity is not None:
+            path, tilts = tilt_path(arm[first], propensity[order][first], tilts)
+        for k, bets in enumerate(state.bets, start=1):
+            pair = (arm == 0) | (arm == k)
+            chance = None
+            if of_pair is not None:
+                chance = of_pair[order, k - 1][pair]
+            bets.add(
+                y[pair], scores[k - 1, pair], arm[pair] == k, self._level(state), first[pair],
+                chance,
+            )  # fmt: skip
+        n_arms = len(state.roles.arms)
+        return replace(
+            state,
+            n_rows=tuple((np.bincount(arm, minlength=n_arms) + state.n_rows).tolist()),
+            counts=tuple((np.bincount(arm[first], minlength=n_arms) + state.counts).tolist()),
+            tilts=tuple(tilts.tolist()),
+            log_ratio=max(state.log_ratio, float(path.max())),
+            n_clipped=state.n_clipped + int(clipped[order].sum()),
+            last_day=int(day.max()),
+            days=state.days | days,
+        )
 
-    def _last_closed(self, as_of: Any, latest: int) -> int:
-        """The last day whose windows have closed."""
-        now, closed = last_closed_day(as_of, 0.0), last_closed_day(as_of, self._days_open)
-        if now > max(last_closed_day(None, 0.0), latest + self._days_open) + 1:
-            raise InputError(
-                "as_of", "at most today, or the day when the last window closes", date_of(now + 1),
-                "Check the year: open windows would count as closed.",
-            )  # fmt: skip
-        if self.last_day is not None and closed < self.last_day:
-            raise InputError(
-                "as_of", f"after the last look, which had rows until {date_of(self.last_day)}",
-                f"a day at which windows have closed until {date_of(closed)}", "Leave it out.",
-            )  # fmt: skip
-        return closed
-
-    def _days(self, frame: pd.DataFrame) -> Days:
-        column = frame[self.date]
-        if n_missing := int(column.isna().sum()):
-            raise ValueError(missing_message(f"the date {self.date!r}", n_missing))
-        kind, moments = kind_of(column) if len(column) else "date", column
-        if kind in ("text", "category"):
-            # 03/02/2026 is a day in February, or in March: nothing is guessed.
-            moments = pd.to_datetime(
-                column.astype(str), format="ISO8601", utc=True, errors="coerce"
-            )
-            kind = "date"
-        days = numbers_of(moments, kind) if kind == "date" else np.full(len(column), np.nan)
-        if not np.isfinite(days).all():
-            wrong = np.flatnonzero(~np.isfinite(days))
-            raise InputError(
-                f"the date {self.date!r}", "a day such as 2026-03-01 in every row",
-                f"{len(wrong):,} other values such as {str(column.iloc[wrong[0]])!r}",
-                "Write all days like this, or name another column.",
-            )  # fmt: skip
-        return np.floor(days).astype(np.int64)
-
-    def _read(self, frame: pd.DataFrame, days: Days, closed: int) -> tuple[_Rows, int]:
-        """The rows with closed windows, and how many are open."""
-        if n_missing := int(frame[self.treatment].isna().sum()):
-            raise ValueError(missing_message(f"the treatment {self.treatment!r}", n_missing))
-        codes, values = pd.factorize(frame[self.treatment])
-        texts = [arm_text(value) for value in values]
-        unknown = [text for text in texts if text not in self.arms]
-        if unknown and self.treated is None:
-            raise InputError(
-                f"the treatment {self.treatment!r}", f"one of {listed(self.arms)}, as at the first "
-                f"look", listed(unknown), "Check the spelling, or leave these rows out.",
-            )  # fmt: skip
-        places = {label: k for k, label in enumerate(self.arms)}
-        arm = np.array([places.get(text, -1) for text in texts], dtype=np.intp)[codes]
-        place = np.flatnonzero((arm >= 0) & (days <= closed))
-        own, arm_of, day = frame.iloc[place], arm[place], days[place]
-        texts_of = place.astype(str).astype(object)
-        if self.id is not None:
-            check_names(frame, [self.id])
-            texts_of = id_texts(own[self.id], f"the id {self.id!r}")
-            if n_twice := len(texts_of) - len(pd.unique(texts_of)):
-                raise InputError(
-                    f"the id {self.id!r}", "different in every row",
-                    f"{n_twice:,} rows with the id of another one", "Keep the first row of each.",
-                )  # fmt: skip
-        person = unit = np.asarray(pd.util.hash_array(texts_of), dtype=np.uint64)
-        propensity = self._propensities(own)
-        if self.groups is not None:
-            check_names(frame, [self.groups])
-            texts_of = id_texts(own[self.groups], f"the group {self.groups!r}")
-            unit = np.asarray(pd.util.hash_array(texts_of), dtype=np.uint64)
-            same = {"arm": arm_of, "day": day}
-            if propensity is not None:
-                same |= {f"propensity of {self.arms[k]}": own for k, own in enumerate(propensity.T)}
-            by_unit = pd.DataFrame(same).groupby(unit)
-            for name, apart in (by_unit.max() != by_unit.min()).sum().items():
-                if apart:
-                    raise InputError(
-                        f"the group {self.groups!r}", f"people with the same {name}",
-                        f"{apart:,} groups that differ in it",
-                        "Leave groups out if people were randomised one by one.",
-                    )  # fmt: skip
-        y, clipped = self._outcomes(own[self.outcome])
-        rows = _Rows(day, arm_of, y, clipped, person, unit, place, propensity)
-        return rows, int(np.count_nonzero(arm >= 0)) - len(place)
-
-    def _propensities(self, frame: pd.DataFrame) -> Floats | None:
-        """(n, K + 1) propensities of the arms, within what the design allows."""
-        named = self.propensity
-        if named is None or self.least_propensity is None:
-            return None
-        if isinstance(named, str):
-            several = len(self.arms) > 2
-            named = {label: f"{named} {label}" if several else named for label in self.arms[1:]}
-        pairs = tuple((arm_text(label), column) for label, column in named.items())
-        check_names(frame, [column for _, column in pairs])
-        found = of_labels(check_arm_chances(frame, pairs), pairs, self.arms)
-        of_pair = found[:, 1:] / (found[:, 1:] + found[:, :1])
-        smallest = float(np.minimum(of_pair, 1 - of_pair).min(initial=0.5))
-        if smallest < self.least_propensity - 1e-9:
-            raise InputError(
-                "propensity", f"at least {self.least_propensity:g} by design",
-                f"{smallest:g}", "Leave these people out, or begin anew with a smaller one.",
-            )  # fmt: skip
-        return found
-
-    def _outcomes(self, column: pd.Series) -> tuple[Floats, Bools]:
-        """Benefits in [0, 1], and which outcomes were clipped to the range."""
-        name, own = f"the outcome {self.outcome!r}", self.outcome_range
-        if n_missing := int(column.isna().sum()):
-            raise InputError(
-                name, "known in every row whose window has closed", f"none in {n_missing:,} rows",
-                "Write 0 where nothing happened, or begin with a longer window.",
-            )  # fmt: skip
-        if not len(column):
-            return np.empty(0), np.empty(0, bool)
-        y = check_column(outcome_numbers(column).to_numpy(), name)
-        if own is None and not np.isin(y, (0, 1)).all():
-            raise InputError(
-                "outcome_range", "given for outcomes other than 0/1",
-                f"outcomes from {y.min():g} to {y.max():g}", "Pass (lowest, highest) possible.",
-            )  # fmt: skip
-        low, high = own or (0.0, 1.0)
-        scaled = (np.clip(y, low, high) - low) / (high - low)
-        return (1 - scaled if self.lower_is_better else scaled), (y < low) | (y > high)
-
-    def _scores(self, frame: pd.DataFrame, place: NDArray[np.intp]) -> Floats:
+    def _scores(
+        self, frame: pd.DataFrame, place: NDArray[np.intp], arms: tuple[str, ...]
+    ) -> Floats:
         """(K, n) the score of each arm; zeros without scores."""
         own = frame.iloc[place]
-        if len(own) and self.model is not None:
+        if self.model is not None:
             if self.model.has_people(frame):
                 raise InputError(
                     "model", "one that was trained on other rows", "the rows of its own trial",
                     "Monitor new rows.",
                 )  # fmt: skip
-            of_arms = dict(zip(self.model.arms, self.model.scores(own).T, strict=True))
-            return np.array([of_arms[label] for label in self.arms[1:]])
-        if not len(own) or self.score is None:
-            return np.zeros((len(self.arms) - 1, len(own)))
-        names = [f"{self.score} {label}" for label in self.arms[1:]]
+            return self.model.scores(own)[:, [self.model.arms.index(label) for label in arms]].T
+        if self.score is None:
+            return np.zeros((len(arms), len(own)))
+        names = [f"{self.score} {label}" for label in arms]
         names = [name if name in frame else self.score for name in names]
         check_names(frame, names)
-        return np.array(
-            [check_column(own[name], f"the score {name!r}", len(own)) for name in names]
-        )
-
-    def _check_entered(self, rows: _Rows) -> None:
-        """Days that have entered have their rows as they were, but for the oldest days."""
-        if not len(rows.day):
-            return
-        found, start = self._checksums(rows), int(rows.day.min())
-        known = {day: own for day, own in self.days.items() if day >= start}
-        for day in sorted({*found, *known}):
-            (n, total), (n_known, total_known) = (own.get(day, (0, 0)) for own in (found, known))
-            if (n, total) != (n_known, total_known):
-                changed = " with other ids, arms or outcomes" if n == n_known else ""
-                raise InputError(
-                    "table", f"the {n_known:,} rows of {date_of(day)} as they entered",
-                    f"{n:,} rows{changed}", "Begin with a longer window if rows come late or "
-                    "change, or bring the rows as they were.",
-                )  # fmt: skip
-
-    def _checksums(self, rows: _Rows) -> dict[int, tuple[int, int]]:
-        """The number of rows of each day, and the sum of their hashes."""
-        days, code, counts = np.unique(rows.day, return_inverse=True, return_counts=True)
-        person = rows.person if self.id is not None else np.zeros_like(rows.person)
-        arm = mix_bits(rows.arm.astype(np.uint64))
-        hashes = mix_bits(person ^ arm ^ np.ascontiguousarray(rows.y).view(np.uint64))
-        sums = np.zeros(len(days), dtype=np.uint64)
-        np.add.at(sums, code, hashes)
-        numbers = zip(counts.tolist(), (int(own) % MODULUS for own in sums), strict=True)
-        return dict(zip(days.tolist(), numbers, strict=True))
-
-    def _enter(self, rows: _Rows, scores: Floats) -> None:
-        first = np.append(True, rows.unit[1:] != rows.unit[:-1])
-        arm = rows.arm[first]
-        path = np.zeros(1)
-        if self.shares is not None:
-            path = ratio_path(arm, self.counts, np.array(self.shares))
-        if rows.propensity is not None:
-            path, self.tilts = tilt_path(arm, rows.propensity[first], self.tilts)
-        self.log_ratio = max(self.log_ratio, float(path.max()))
-        self.counts = self.counts + np.bincount(arm, minlength=len(self.arms))
-        self.n_rows = self.n_rows + np.bincount(rows.arm, minlength=len(self.arms))
-        self.n_clipped += int(rows.clipped.sum())
-        self.days |= self._checksums(rows)
-        for k, bets in enumerate(self.bets, start=1):
-            pair = (rows.arm == 0) | (rows.arm == k)
-            chance = None
-            if rows.propensity is not None:
-                both = rows.propensity[pair][:, [0, k]]
-                chance = both[:, 1] / both.sum(axis=1)
-            bets.add(
-                rows.y[pair], scores[k - 1 : k, pair], rows.arm[pair] == k, self._level,
-                first[pair], chance,
-            )  # fmt: skip
-        p_value = self._ratio_p_value
-        if p_value is not None and p_value <= _FAILED_RATIO:
-            self._stop(Verdict.STOP_FAILED_RATIO, None)
-        for k, label in enumerate(self.arms[1:]):
-            limits = self._limits(k)
-            if limits is None:
-                continue
-            (gain_lower, gain_upper), (lower, upper) = limits.tolist()
-            shown = {
-                Verdict.HARM: upper < 0, Verdict.EFFECT_SHOWN: lower > 0,
-                Verdict.GAIN_SHOWN: gain_lower > 0, Verdict.LOSS_SHOWN: gain_upper < 0,
-            }  # fmt: skip
-            for verdict in (own for own, is_shown in shown.items() if is_shown):
-                self._stop(verdict, label)
-            so_far = {stop.verdict for stop in self.stops if stop.arm == label}
-            if (
-                (limits[:, 0] > limits[:, 1] - 1e-9).any()
-                or {Verdict.HARM, Verdict.EFFECT_SHOWN} <= so_far
-                or {Verdict.GAIN_SHOWN, Verdict.LOSS_SHOWN} <= so_far
-            ):
-                self._stop(Verdict.STOP_FAILED_BOUNDS, None)
-
-    def _stop(self, verdict: Verdict, arm: str | None) -> None:
-        """Remember the first look that shows something."""
-        if (verdict, arm) not in {(stop.verdict, stop.arm) for stop in self.stops}:
-            until, n_rows = date_of(self.last_day or 0), int(self.n_rows.sum())
-            self.stops.append(Stop(verdict=verdict, arm=arm, until=until, n_rows=n_rows))
+        return np.array([check_column(own[name], f"the score {name!r}") for name in names])
 
     @property
     def _has_score(self) -> bool:
         return self.score is not None or self.model is not None
 
-    @property
-    def _level(self) -> float:
+    def _level(self, state: State) -> float:
         """The probability that one bound fails: two of each target and arm share delta."""
-        return self.delta / (len(self.arms) - 1) / (4 if self._has_score else 2)
+        return self.delta / len(state.bets) / (4 if self._has_score else 2)
 
-    def _limits(self, k: int) -> Floats | None:
-        """(2, 2) lower and upper bounds of gain and effect; None before the first."""
-        if not self.bets[k].n_blocks:
-            return None
-        low, high = self.outcome_range or (0.0, 1.0)
-        found = self.bets[k].wealth.limits(self._level) * (high - low)
-        if not self._has_score:
-            found[0] = -np.inf, np.inf
-        return found
+    def _shown(self, state: State, n_new: int, n_waiting: int) -> tuple[State, Look]:
+        """The state with what it shows, and the look."""
+        until = None if state.last_day < 0 else date_of(state.last_day)
+        n_rows = sum(state.n_rows)
+        stops = {(own.verdict, own.arm): own for own in state.stops}
 
-    @property
-    def _ratio_p_value(self) -> float | None:
-        known = self.shares is not None or self.propensity is not None
-        return float(np.exp(-self.log_ratio)) if known else None
+        def stop(verdict: Verdict, arm: str | None) -> None:
+            """Remember the first look that shows something."""
+            own = Stop(verdict=verdict, arm=arm, until=until or "", n_rows=n_rows)
+            stops.setdefault((verdict, arm), own)
 
-    def _found(self, n_new: int, n_waiting: int, skipped: tuple[str, ...]) -> Look:
-        failed = next((stop.verdict for stop in self.stops if stop.verdict.is_failure), None)
-        low, high = self.outcome_range or (0.0, 1.0)
+        p_value = None
+        if state.shares is not None or state.roles.propensity:
+            p_value = float(np.exp(-state.log_ratio))
+            if p_value <= _FAILED_RATIO:
+                stop(Verdict.STOP_FAILED_RATIO, None)
+        low, high = state.roles.outcome.range or (0.0, 1.0)
         arms = []
-        for k, label in enumerate(self.arms[1:]):
-            bets, limits = self.bets[k], self._limits(k)
-            gain = effect = None
-            verdict = Verdict.TOO_EARLY
-            if failed is not None:
-                verdict = failed
-            elif limits is not None:
-                gain, effect = (
-                    Estimate(value=float(value) * (high - low), lower=ends[0], upper=ends[1])
-                    for value, ends in zip(bets.estimates, limits.tolist(), strict=True)
-                )
-                own = {stop.verdict for stop in self.stops if stop.arm == label}
-                verdict = next((v for v in Verdict if v in own), Verdict.CONTINUE)
-            arms.append(
-                ArmLook(
-                    arm=label,
-                    verdict=verdict,
-                    n_rows=int(self.n_rows[0] + self.n_rows[k + 1]),
-                    n_bet=bets.n_rows,
-                    effect=effect,
-                    gain=gain if self._has_score else None,
-                )
-            )
-        of_arms = {one.verdict for one in arms}
-        return Look(
-            verdict=next(v for v in Verdict if v in of_arms),
+        for k, (label, bets) in enumerate(zip(state.roles.arms[1:], state.bets, strict=True)):
+            found = {}
+            limits = bets.wealth.limits(self._level(state)) * (high - low)
+            for (name, below, above), ends, value in zip(
+                _TARGETS, limits.tolist(), bets.estimates.tolist(), strict=True
+            ):
+                if bets.n_blocks and (name == "effect" or self._has_score):
+                    lower, upper = ends
+                    found[name] = Estimate(value=value * (high - low), lower=lower, upper=upper)
+                    if upper < 0:
+                        stop(below, label)
+                    if lower > 0:
+                        stop(above, label)
+                    if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*stops}:
+                        stop(Verdict.STOP_FAILED_BOUNDS, None)
+            n_own = state.n_rows[0] + state.n_rows[k + 1]
+            arms.append(ArmLook(arm=label, n_rows=n_own, n_bet=bets.n_rows, **found))
+        state = replace(state, stops=tuple(stops.values()))
+        started = any(own.effect for own in arms)
+        if state.failure:
+            arms = [replace(own, effect=None, gain=None) for own in arms]
+        verdict = Verdict.CONTINUE if started else Verdict.TOO_EARLY
+        return state, Look(
+            verdict=min(
+                (own.verdict for own in state.stops), key=[*Verdict].index, default=verdict
+            ),
             arms=tuple(arms),
-            control=self.arms[0],
-            outcome=self._outcome,
-            until=None if self.last_day is None else date_of(self.last_day),
-            n_rows=int(self.n_rows.sum()),
+            roles=state.roles,
+            until=until,
+            n_rows=n_rows,
             n_new=n_new,
             n_waiting=n_waiting,
-            n_clipped=self.n_clipped,
-            counts=_tuples(self.counts),
-            shares=self.shares,
-            ratio_p_value=self._ratio_p_value,
+            n_clipped=state.n_clipped,
+            counts=state.counts,
+            ratio_p_value=p_value,
             delta=self.delta,
-            score="model" if self.model is not None else self.score,
-            groups=self.groups,
-            stops=tuple(self.stops),
-            skipped=skipped,
+            stops=state.stops,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state, whole or not at all; nobody else can read it.
-
-        A file that another run wrote since this one read it is not replaced.
-        """
-        if Path(path).exists() and _digest(_state_in(path)) != self._written:
-            raise InputError(
-                "state", "the file that this look began with", "one that another run has written",
-                "Look again, one run at a time.",
-            )  # fmt: skip
-        state = _State(
-            options=self.options,
-            arms=self.arms,
-            model=None if self.model is None else _model_key(self.model),
-            bets=tuple(
-                _Bets(**{name: _tuples(getattr(own, name)) for name in _Bets.__annotations__})
-                for own in self.bets
-            ),
-            n_rows=_tuples(self.n_rows),
-            counts=_tuples(self.counts),
-            n_clipped=self.n_clipped,
-            log_ratio=self.log_ratio,
-            tilts=_tuples(self.tilts),
-            last_day=self.last_day,
-            days=tuple((day, *own) for day, own in self.days.items()),
-            stops=tuple(self.stops),
-        )
-        plain = state.to_json()
-        file = {"format": "auucmax monitor", "version": 1, "sha256": _digest(plain), "state": plain}
+        """Write the state, whole or not at all; nobody else can read it."""
+        assert self.state is not None, "look before you save"
+        file = {"format": "auucmax monitor", "state": self.state.to_json()}
         with whole_file(path, private=True) as beside:
             beside.write_text(json.dumps(file, separators=(",", ":")), encoding="utf-8")
-        self._written = _digest(plain)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: UpliftModel | None = None) -> Self:
         """The monitor whose state is in a file, with the model of its first look, if any."""
-        plain = _state_in(path)
-        state = _State.from_json(plain)
+        try:
+            state = State.from_json(json.loads(Path(path).read_bytes())["state"])
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise InputError(
+                "state", "a state file of this version of auucmax", f"{Path(path).name}: {error}",
+                "Put back a copy of it, or begin another state file.",
+            ) from error  # fmt: skip
         key = None if model is None else _model_key(model)
         if key != state.model:
             raise InputError(
-                "model", "the model of the first look" if state.model else "left out: the "
-                "state has scores of another kind, or none", "another one" if key else "none",
+                "model", "the model of the first look, or none as there",
+                "another one" if key else "none",
                 "Pass the same model at every look, or begin another state file.",
             )  # fmt: skip
         monitor = cls(**state.options, model=model)
-        monitor._begin(state.arms)
-        monitor.bets = [
-            _restored_bets(own, fresh) for own, fresh in zip(state.bets, monitor.bets, strict=True)
-        ]
-        for name in ("n_rows", "counts", "tilts"):
-            setattr(monitor, name, np.array(getattr(state, name)))
-        for name in ("n_clipped", "log_ratio", "last_day"):
-            setattr(monitor, name, getattr(state, name))
-        monitor.days = {day: (n, total) for day, n, total in state.days}
-        monitor.stops = list(state.stops)
-        monitor._written = _digest(plain)
+        monitor.state = state
         return monitor
 
 
@@ -781,8 +541,8 @@ def monitor_trial(
     options = {name: own for name, own in options.items() if own is not None}
     if Path(state).exists():
         monitor = Monitor.load(state, model=model)
-        for name, own in options.items():
-            if (known := monitor.options.get(name)) != _plain(own):
+        for name, own in _plain(options).items():
+            if (known := monitor.options.get(name)) != own:
                 raise InputError(
                     name, f"{known!r}, as at the first look", repr(own),
                     "Leave it out, or begin another state file.",
@@ -836,37 +596,19 @@ def tilt_path(arm: NDArray[np.intp], propensity: Floats, before: Floats) -> tupl
     return np.asarray(logsumexp(path, axis=1) - np.log(path.shape[1])), path[-1]
 
 
-def skipped_days(day: Days, rows: Days, after: int, last: int) -> Days:
-    """Days without a row, later than ``after`` up to ``last``, that should have had some.
-
-    ``day``, ``rows``: days that have rows, from early to late, and how many each has. Days like a
-    skipped one had 20 rows or more: the same day of the week before or, in the first week, both
-    days beside it.
-
-    >>> days = np.array([0, 1, 3, 4, 7, 8, 10, 14, 15])  # no day 2, 5, 6, 9 or 11
-    >>> skipped_days(days, np.full(9, 100), -1, 15), skipped_days(days, np.full(9, 100), 9, 15)
-    (array([ 2, 11]), array([11]))
-    """
-    many = day[rows >= _USUAL]
-    between = many[np.isin(many + 2, many) & (many + 1 < day[:1] + 7)] + 1
-    found = np.union1d(many + 7, between)
-    return found[(found > after) & (found <= last) & ~np.isin(found, day)]
-
-
 def window_days(window: Any) -> float:
-    """A window as days: "30d", "4w", "36h", or a number of days.
+    """A window as days, which may have a "d" after them.
 
-    >>> window_days("4w"), window_days(0)
-    (28.0, 0.0)
+    >>> window_days("28d"), window_days(1.5)
+    (28.0, 1.5)
     """
-    found = _WINDOW.fullmatch(str(window).strip().lower())
-    days = float(found[1]) * _UNITS[found[2] or "d"] if found else np.nan
-    if not 0 <= days < _MOST_DAYS:
+    days = str(window).removesuffix("d")
+    if not days.replace(".", "", 1).isdecimal():
         raise InputError(
-            "window", "a time such as '30d', '4w' or '36h'", repr(window),
+            "window", "days such as '30d'", repr(window),
             "It is the time after the day of a row until its outcome is known.",
         )  # fmt: skip
-    return days
+    return float(days)
 
 
 def last_closed_day(as_of: Any, window: float) -> int:
@@ -876,17 +618,12 @@ def last_closed_day(as_of: Any, window: float) -> int:
     (20512, 20484)
     """
     try:
-        # 03.02.2026 is a day in February, or in March.
-        if isinstance(as_of, str) and not re.match(r"\d{4}-\d{2}-\d{2}", as_of):
-            raise ValueError
-        moment = pd.Timestamp.now("UTC") if as_of is None else pd.Timestamp(as_of)
-        moment = moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
-        days = moment.timestamp() / 86400
-    except (ValueError, TypeError, AttributeError) as error:
+        moment = np.datetime64(as_of or "now", "s")
+    except ValueError as error:
         raise InputError(
             "as_of", "a date such as '2026-03-01'", repr(as_of), "Write it like this."
         ) from error
-    return int(np.floor(days - window + 1e-9)) - 1
+    return int(np.floor(moment.astype(np.int64) / 86400 - window + 1e-9)) - 1
 
 
 def date_of(day: int) -> str:
@@ -894,52 +631,48 @@ def date_of(day: int) -> str:
     return str(np.datetime64(day, "D"))
 
 
-def _restored_bets(own: _Bets, fresh: AnytimeBets) -> AnytimeBets:
-    """The bets, to go on."""
-    y, score, treated, first, chance = (np.array(part) for part in own.waiting)
-    rows = WaitingRows(y, score, treated.astype(bool), first.astype(bool), chance)
-    wealth = Wealth(*map(np.array, own.wealth))
-    more = {"wealth": wealth, "sums": np.array(own.sums), "waiting": rows}
-    return replace(fresh, **vars(own) | more)
-
-
-def _plain(own: Any) -> Any:
-    """An option as JSON has it."""
-    if isinstance(own, Mapping):
-        return {str(name): _plain(value) for name, value in own.items()}
-    if isinstance(own, list | tuple):
-        return [_plain(value) for value in own]
-    return own.item() if isinstance(own, np.generic) else own
-
-
-def _tuples(own: Any) -> Any:
-    """Arrays, and tuples of them, as nested tuples of numbers."""
-    own = own.tolist() if isinstance(own, np.ndarray) else own
-    return tuple(map(_tuples, own)) if isinstance(own, list | tuple) else own
-
-
-def _state_in(path: str | os.PathLike[str]) -> Any:
-    """The state in a file, as it was written; an InputError for any other file."""
-    try:
-        file = json.loads(Path(path).read_bytes())
-        if (file["format"], file["version"]) != ("auucmax monitor", 1):
-            raise ValueError("it is of another version")
-        if file["sha256"] != _digest(file["state"]):
-            raise ValueError("its contents have changed")
-        _State.from_json(file["state"])
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+def _days(column: pd.Series) -> Days:
+    """(n,) days since 1970."""
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    # 03/02/2026 is a day in February, or in March: nothing is guessed.
+    moments = pd.to_datetime(
+        pd.Series(values).astype(str), format="ISO8601", utc=True, errors="coerce"
+    )
+    wrong = moments.isna().to_numpy()
+    if wrong.any():
         raise InputError(
-            "state", "a state file of this version of auucmax", f"{Path(path).name}: {error}",
-            "Put back a copy of it, or begin another state file.",
-        ) from error  # fmt: skip
-    return file["state"]
+            f"the date {column.name!r}", "a day such as 2026-03-01 in every row",
+            listed(values[wrong]), "Write all days like this, or name another column.",
+        )  # fmt: skip
+    days = moments.dt.tz_localize(None).to_numpy("datetime64[D]").astype(np.int64)
+    return np.asarray(days[codes], np.int64)
 
 
-def _digest(plain: Any) -> str:
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+def _benefits(trial: Trial) -> tuple[Floats, NDArray[np.bool_]]:
+    """Benefits in [0, 1], and which outcomes were clipped to the range."""
+    outcome, y = trial.roles.outcome, trial.y
+    if trial.lost is not None:
+        raise InputError(
+            f"the outcome {outcome.name!r}", "known in every row whose window has closed",
+            f"none in {len(trial.lost.arm):,} rows",
+            "Write 0 where nothing happened, or begin with a longer window.",
+        )  # fmt: skip
+    low, high = outcome.range or (0.0, 1.0)
+    if outcome.range is None and not np.isin(y, (0, 1)).all():
+        raise InputError(
+            "outcome_range", "given for outcomes other than 0/1",
+            f"outcomes from {y.min():g} to {y.max():g}", "Pass (lowest, highest) possible.",
+        )  # fmt: skip
+    scaled = (np.clip(y, low, high) - low) / (high - low)
+    return (1 - scaled if outcome.lower_is_better else scaled), (y < low) | (y > high)
+
+
+def _plain(options: Any) -> Any:
+    """Options as JSON has them."""
+    return json.loads(json.dumps(options, default=np.generic.item))
 
 
 def _model_key(model: UpliftModel) -> str:
     """Tells a fitted model from others."""
     made = repr((model.recipe, model.info.date, model.checksum))
-    return hashlib.sha256(made.encode()).hexdigest()[:16]
+    return hashlib.sha256(made.encode()).hexdigest()

@@ -11,9 +11,8 @@ on it. With fixed weights p_k, E_B,k the mean over re-dealings of the product ov
 is, at the true theta, a non-negative supermartingale that starts at 1. By Ville's inequality it
 *ever* reaches 1/delta with probability at most delta; it falls with theta, so the theta at which it
 is 1/delta is a lower bound that holds at every look, however looks are chosen. Upper bounds are the
-same of minus w. The mixture of sizes stands in the place of a horizon. As no bet changes on the
-way, models may: theta is then the mean over the blocks of what the model that ranked each one
-gains. The proof is in docs/guarantees.md.
+same of minus w. The mixture of sizes stands in the place of a horizon. The proof is in
+docs/guarantees.md.
 
 Rows of a household are one *unit*: it is assigned as a whole, and each reassignment draws one of
 its rows. With known chances of treatment, which may differ, blocks are formed without looking at
@@ -25,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +35,8 @@ from auucmax.certificates.blocks import BlockDesign, Indices, block_floor
 from auucmax.certificates.fixed_bets import LARGEST_LOSS, Pilot
 from auucmax.certificates.known_chances import ChancePilot, rank_distance
 
-TARGETS = ("gain", "effect", "difference")
-#: What a target cannot fall below, whatever the rows: ranks are uniform, outcomes in [0, 1].
-LEAST = np.array([-0.25, -1.0, -0.5])
+#: What gain and effect cannot fall below: ranks are uniform, outcomes in [0, 1].
+LEAST = np.array([-0.25, -1.0])
 SUPERBLOCK_ROWS = 240  #: units at which a superblock closes, if
 SUPERBLOCK_ARM = 12  #: it has so many of each arm
 BLOCK_ROWS = 6
@@ -46,7 +44,7 @@ SMALLEST_BLOCK = 5  #: rows that a block has at least: both arms are rounded
 REDEALINGS = 24
 #: Bets are those that would be best after so many blocks; the fewer believed in, the less weight.
 HORIZONS = 2.0 ** np.arange(4, 22)
-_CENTRE = 0.5  # of the gain; that of a difference cancels
+_CENTRE = 0.5  # of the gain
 _AT_ONCE = 120_000  # rows whose statistics are in memory together
 
 
@@ -60,54 +58,73 @@ def _log_weights() -> Floats:
 LOG_WEIGHTS = _log_weights()
 
 
-class WaitingRows(NamedTuple):
-    """Rows in the order of arrival: outcomes in [0, 1] (n,), scores (scores, n), arms (n,).
+@dataclass(frozen=True)
+class _InJson:
+    """Lets pydantic write an array as lists, and read it."""
 
-    ``first`` (n,): whether a row is the first of its unit; those of a unit stand together.
-    ``chance`` (n,): of treatment, where it is known to differ.
+    dtype: type
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            lambda own: np.asarray(own, dtype=self.dtype),
+            serialization=core_schema.plain_serializer_function_ser_schema(np.ndarray.tolist),
+        )
+
+
+_Floats = Annotated[Floats, _InJson(float)]
+_Bools = Annotated[Bools, _InJson(bool)]
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingRows:
+    """Rows in the order of arrival, (n,) each: outcomes in [0, 1], scores, and who was treated.
+
+    ``first``: whether a row is the first of its unit; those of a unit stand together. ``chance``:
+    of treatment, where it is known to differ.
     """
 
-    y: Floats
-    scores: Floats
-    treated: Bools
-    first: Bools
-    chance: Floats
+    y: _Floats
+    score: _Floats
+    treated: _Bools
+    first: _Bools
+    chance: _Floats
 
     @classmethod
     def of(
         cls,
         y: Floats,
-        scores: Floats,
+        score: Floats,
         treated: Bools,
         first: Bools | None = None,
         chance: Floats | None = None,
-    ) -> WaitingRows:
+    ) -> Self:
         """Without ``first`` each row is a unit."""
         first = np.ones(len(y), bool) if first is None else first
-        return cls(y, scores, treated, first, np.full(len(y), 0.5) if chance is None else chance)
+        return cls(y, score, treated, first, np.full(len(y), 0.5) if chance is None else chance)
 
     def part(self, start: int, stop: int | None = None) -> WaitingRows:
-        parts: Any = (own[..., start:stop] for own in self)
-        return WaitingRows(*parts)
+        return WaitingRows(*(own[start:stop] for own in vars(self).values()))
 
     def then(self, later: WaitingRows) -> WaitingRows:
-        both = zip(self, later, strict=True)
-        return WaitingRows(*(np.concatenate(own, axis=-1) for own in both))
+        both = zip(vars(self).values(), vars(later).values(), strict=True)
+        return WaitingRows(*map(np.concatenate, both))
 
 
-class Wealth(NamedTuple):
-    """Of each target, side (lower, upper) and size of bet, (..., targets, 2, sizes).
+@dataclass(frozen=True, eq=False)
+class Wealth:
+    """Of gain and effect, each side (lower, upper) and size of bet, (..., 2, 2, sizes).
 
     ln(wealth at theta) is ``credit`` - theta ``staked``, theta of the side's own sign.
     """
 
-    credit: Floats
-    staked: Floats
+    credit: _Floats
+    staked: _Floats
 
     def limits(self, level: float) -> Floats:
-        """(..., targets, 2) lower and upper limits, each of which fails with chance ``level``."""
-        least = LEAST[: self.credit.shape[-3], None]
-        low = np.broadcast_to(least, self.credit.shape[:-1]).copy()
+        """(..., 2, 2) lower and upper limits, each of which fails with chance ``level``."""
+        low = np.broadcast_to(LEAST[:, None], self.credit.shape[:-1]).copy()
         high = -low
         for _ in range(50):  # until both ends agree to rounding
             middle = (low + high) / 2
@@ -116,7 +133,7 @@ class Wealth(NamedTuple):
         return low * np.array([1.0, -1.0])
 
     def log_wealth(self, theta: Floats) -> Floats:
-        """ln M of each target and side; ``theta`` (..., targets, 2) of the side's own sign."""
+        """ln M of each target and side; ``theta`` (..., 2, 2) of the side's own sign."""
         # Of a few sizes of bet: scipy's logsumexp takes ten times as long to begin.
         logs = LOG_WEIGHTS + self.credit - theta[..., None] * self.staked
         return np.asarray(np.logaddexp.reduce(logs, axis=-1))
@@ -126,22 +143,18 @@ class Wealth(NamedTuple):
 class Known:
     """What is known before the first bet, from rows that are not bet on.
 
-    ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``
-    (targets,): guesses of that of a block's statistic. ``means``: with known chances that differ,
+    ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``:
+    guesses of those of a block's gain and effect. ``means``: with known chances that differ,
     the usual outcomes of treated and control, which stand in the place of the shift.
     """
 
     shift: float
     effect: float
-    deviations: tuple[float, ...]
+    deviations: tuple[float, float]
     means: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, rows: WaitingRows, *, by_chance: bool = False) -> Known:
-        ranks = [(dense_ranks(score) + 0.5) / len(rows.y) for score in rows.scores]
-        apart = float(np.square(ranks[0] - ranks[-1]).mean())
-        # Ranks that know nothing of outcomes; two that agree differ a little later on.
-        spreads = np.array((1 / 12, 1.0, max(apart, 0.005))[: 1 + len(ranks)])
         if by_chance:
             own = ChancePilot.of(rows.y, rows.treated, rows.chance)
             means: tuple[float, ...] = own.mu_treated, own.mu_control
@@ -151,10 +164,12 @@ class Known:
             shift, effect, means = pilot.shift, pilot.effect, ()
             sizes = np.diff(_design(*_arm_sizes(rows.treated[rows.first])), axis=1, prepend=0)
             variance = float((np.array(pilot.variances) @ (1 / sizes)).mean())
-        deviations = tuple(np.sqrt(spreads * variance).tolist())
+        deviation = float(np.sqrt(variance))
+        # Ranks that know nothing of outcomes have a variance of 1/12.
+        deviations = float(np.sqrt(1 / 12 * variance)), deviation
         return cls(shift, float(np.clip(effect, -0.5, 0.5)), deviations, means)
 
-    def floors(self, least: float | None) -> tuple[float, ...]:
+    def floors(self, least: float | None) -> tuple[float, float]:
         """No statistic of a target, on either side, is below minus this; ``least`` chance."""
         if least is None:
             gain, effect = largest_floor(self.shift), 1.0
@@ -162,24 +177,22 @@ class Known:
             effect = max(*self.means, *(1 - own for own in self.means)) / least
             # Blocks have BLOCK_ROWS or one more.
             gain = effect * max(rank_distance(BLOCK_ROWS + more, _CENTRE) for more in (0, 1))
-        return gain, effect, 2 * gain
+        return gain, effect
 
 
 @dataclass
 class AnytimeBets:
     """What is kept between two looks; no row but those of the open superblock.
 
-    ``n_scores``: 1, or 2 to bound the difference of the AUUC of the first and that of the second,
-    too. ``least``: of the known chances of treatment, and of those of no treatment, by design; None
+    ``least``: of the known chances of treatment, and of those of no treatment, by design; None
     if all rows have the same. ``known`` comes from the first superblock, which is not bet on.
-    ``sums`` (targets,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``.
+    ``sums`` (2,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``.
     """
 
-    n_scores: int
     random_state: int
     least: float | None
     wealth: Wealth
-    sums: Floats
+    sums: _Floats
     waiting: WaitingRows
     known: Known | None = None
     n_superblocks: int = 0
@@ -187,31 +200,22 @@ class AnytimeBets:
     n_rows: int = 0
 
     @classmethod
-    def fresh(cls, n_scores: int = 1, random_state: int = 0, least: float | None = None) -> Self:
+    def fresh(cls, random_state: int = 0, least: float | None = None) -> Self:
         """Bets before the first row."""
-        shape = 1 + n_scores, 2, len(HORIZONS)
+        shape = 2, 2, len(HORIZONS)
         wealth = Wealth(np.zeros(shape), np.zeros(shape))
-        none = WaitingRows.of(np.empty(0), np.empty((n_scores, 0)), np.empty(0, bool))
-        return cls(n_scores, random_state, least, wealth, np.zeros(1 + n_scores), none)
-
-    @property
-    def n_targets(self) -> int:
-        return 1 + self.n_scores
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the waiting rows fill no superblock: those that do are bet on at once."""
-        return len(self._cuts(self.waiting)) == 1
+        none = WaitingRows.of(np.empty(0), np.empty(0), np.empty(0, bool))
+        return cls(random_state, least, wealth, np.zeros(2), none)
 
     @property
     def estimates(self) -> Floats:
-        """(targets,) the mean over the blocks so far; NaN before the first."""
-        return self.sums / self.n_blocks if self.n_blocks else np.full(self.n_targets, np.nan)
+        """(2,) the means over the blocks so far; NaN before the first."""
+        return self.sums / self.n_blocks if self.n_blocks else np.full(2, np.nan)
 
     def add(
         self,
         y: Floats,
-        scores: Floats,
+        score: Floats,
         treated: Bools,
         level: float,
         first: Bools | None = None,
@@ -221,7 +225,7 @@ class AnytimeBets:
 
         Returns the wealth after each superblock that they closed, (superblocks, ...).
         """
-        found, new = [], WaitingRows.of(y, scores, treated, first, chance)
+        found, new = [], WaitingRows.of(y, score, treated, first, chance)
         starts = np.append(np.flatnonzero(new.first), len(y))
         steps = np.arange(0, max(len(y), 1) + _AT_ONCE, _AT_ONCE)
         ends = starts[np.minimum(np.searchsorted(starts, steps), len(starts) - 1)]
@@ -234,17 +238,10 @@ class AnytimeBets:
                 rows, cuts = rows.part(int(cuts[1])), cuts[1:] - cuts[1]
             found.append(self._play(rows, cuts, level))
             self.waiting = rows.part(int(cuts[-1]))
-        return Wealth(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-
-    def rows_to_close(self, treated: Bools, first: Bools | None = None) -> int | None:
-        """How many of these next rows fill the open superblock; None if all do not."""
-        n = len(treated)
-        more = WaitingRows.of(np.zeros(n), np.zeros((self.n_scores, n)), treated, first)
-        rows = self.waiting.then(more)
-        cuts, n_waiting = self._cuts(rows), len(self.waiting.y)
-        if n_waiting == 0:
-            return 0
-        return int(cuts[1]) - n_waiting if len(cuts) > 1 else None
+        return Wealth(
+            np.concatenate([own.credit for own in found]),
+            np.concatenate([own.staked for own in found]),
+        )
 
     def _cuts(self, rows: WaitingRows) -> NDArray[np.int64]:
         """0, and the rows up to which superblocks are closed."""
@@ -257,13 +254,15 @@ class AnytimeBets:
         """Bet on all closed superblocks of the rows."""
         from auucmax.certificates import kernels
 
+        # The first entry is that before any of them.
         credit, staked = (
-            np.repeat(part[None], len(cuts), axis=0) for part in self.wealth
-        )  # the first entry is that before any of them
+            np.repeat(part[None], len(cuts), axis=0)
+            for part in (self.wealth.credit, self.wealth.staked)
+        )
         if self.known is None or len(cuts) == 1:
             return Wealth(credit[1:], staked[1:])
         statistics, ends = self._statistics(rows, cuts)
-        thetas, bets = (0.0, self.known.effect, 0.0), self._bets(level)
+        thetas, bets = (0.0, self.known.effect), self._bets(level)
         for target, w in enumerate(statistics):
             for side, sign in enumerate((1.0, -1.0)):
                 game = sign * w, ends, sign * thetas[target], bets[target, side]
@@ -276,17 +275,17 @@ class AnytimeBets:
         return Wealth(credit[1:], staked[1:])
 
     def _bets(self, level: float) -> Floats:
-        """(targets, 2, sizes): none so large that a block could cost more than may be lost."""
+        """(2, 2, sizes): none so large that a block could cost more than may be lost."""
         assert self.known is not None
         deviations = np.array(self.known.deviations)
         best = np.sqrt(2 * np.log(1 / level) / HORIZONS) / deviations[:, None, None]
-        guesses = np.array([0.0, self.known.effect, 0.0])[: self.n_targets]
-        floors = np.array(self.known.floors(self.least))[: self.n_targets]
+        guesses = np.array([0.0, self.known.effect])
+        floors = np.array(self.known.floors(self.least))
         largest = LARGEST_LOSS / (floors[:, None] + guesses[:, None] * np.array([1.0, -1.0]))
         return np.minimum(best, largest[:, :, None])
 
-    def _statistics(self, rows: WaitingRows, cuts: Indices) -> tuple[list[Floats], Indices]:
-        """(blocks, re-dealings) of each target, and where superblocks end among the blocks."""
+    def _statistics(self, rows: WaitingRows, cuts: Indices) -> tuple[tuple[Floats, ...], Indices]:
+        """(blocks, re-dealings) of gain and effect, and where superblocks end among the blocks."""
         from auucmax.certificates import kernels
 
         assert self.known is not None
@@ -300,21 +299,16 @@ class AnytimeBets:
         # Each superblock has its own seed, so that it does not matter in which call it closes.
         numbers = range(self.n_superblocks, self.n_superblocks + len(superblocks))
         state = np.array([_seed(self.random_state, number) for number in numbers], np.uint64)
-        ranks = np.array([dense_ranks(score) for score in rows.scores], np.int32)
+        ranks = dense_ranks(rows.score).astype(np.int32)[None]
         units = np.empty(0, np.int32), np.empty(0, np.int32)
         if not rows.first.all():
             units = starts.astype(np.int32), np.arange(len(rows.y), dtype=np.int32)
-        found = []
-        for n_scores in range(1, self.n_scores + 1):
-            w = np.empty((2, int(superblocks[-1]), REDEALINGS))
-            kernels.deal_statistics(
-                ranks[:n_scores], np.array([1.0, -1.0])[:n_scores], outcome, self.known.shift,
-                np.empty(0, bool), *(own.copy() for own in places), *units,
-                ends, superblocks, state.copy(), w,
-            )  # fmt: skip
-            found.append(w)
-        gain, effect = found[0][1], 2 * (found[0][0] - found[0][1])
-        return [gain, effect, *(w[1] for w in found[1:])], superblocks
+        w = np.empty((2, int(superblocks[-1]), REDEALINGS))
+        kernels.deal_statistics(
+            ranks, np.ones(1), outcome, self.known.shift, np.empty(0, bool), *places, *units,
+            ends, superblocks, state, w,
+        )  # fmt: skip
+        return (w[1], 2 * (w[0] - w[1])), superblocks
 
 
 def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:

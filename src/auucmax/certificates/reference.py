@@ -75,9 +75,9 @@ class _Played(NamedTuple):
 
 
 def anytime_wealth_slow(
-    y: Floats, scores: Floats, treated: Bools, level: float, random_state: int = 0
+    y: Floats, score: Floats, treated: Bools, level: float, random_state: int = 0
 ) -> Callable[[Floats], Floats]:
-    """ln M at (targets, 2) values, of bets on one re-dealing a superblock, by the definition."""
+    """ln M at (2, 2) values, of bets on one re-dealing a superblock, by the definition."""
     played: list[_Played] = []
     start, known = 0, None
     for stop in range(1, len(y) + 1):
@@ -87,11 +87,11 @@ def anytime_wealth_slow(
             continue
         rows, start = np.arange(start, stop), stop
         if known is None:
-            known = anytime.Known.of(anytime.WaitingRows.of(y, scores, treated).part(0, stop))
+            known = anytime.Known.of(anytime.WaitingRows.of(y, score, treated).part(0, stop))
             continue
         seed = np.random.SeedSequence([random_state, len(played)])
         assigned = rows[own], rows[~own]
-        played.append(_play_slow(y, scores, assigned, known, level, seed))
+        played.append(_play_slow(y, score, assigned, known, level, seed))
 
     def log_wealth(theta: Floats) -> Floats:
         result = np.zeros((*theta.shape, len(anytime.HORIZONS)))
@@ -107,7 +107,7 @@ def anytime_wealth_slow(
 
 def _play_slow(
     y: Floats,
-    scores: Floats,
+    score: Floats,
     assigned: tuple[Indices, Indices],
     known: anytime.Known,
     level: float,
@@ -122,11 +122,11 @@ def _play_slow(
     for part in assigned:
         kernels.redeal(part, 0, len(part), none, none, state, part)
     r = y - known.shift
-    one, *others = (block_statistics_slow(score, r, 0.5, *assigned, ends) for score in scores)
+    gain = block_statistics_slow(score, r, 0.5, *assigned, ends)
     effect = block_statistics_slow(np.zeros(len(y)), 2 * r, 0.0, *assigned, ends)  # all are ties
-    w = np.array([one, effect, *(one - other for other in others)]).T
-    floor = np.array(known.floors(None))[: w.shape[1], None]
-    guess = np.outer([0.0, known.effect, 0.0], [1.0, -1.0])[: w.shape[1]]
+    w = np.array([gain, effect]).T
+    floor = np.array(known.floors(None))[:, None]
+    guess = np.outer([0.0, known.effect], [1.0, -1.0])
     best = np.sqrt(2 * np.log(1 / level) / anytime.HORIZONS)
     best = best / np.array(known.deviations)[:, None, None]
     return _Played(w, np.minimum(best, LARGEST_LOSS / (floor + guess)[:, :, None]), guess)

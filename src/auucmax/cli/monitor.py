@@ -17,7 +17,7 @@ _FILES = "the model file and the rows so far; or the rows alone"
 _SETTINGS: Group = (
     shared("date", str | None, "Column of the day on which a person entered the trial.",
            metavar="COLUMN"),
-    shared("window", str | None, "How long after that day an outcome counts: 30d, 4w or 36h; 0 by "
+    shared("window", str | None, "Days after that day until an outcome counts, such as 30d; 0 by "
            "default."),
     shared("score", str | None, "Column of scores that were fixed beforehand.", metavar="COLUMN",
            option="--score-column"),

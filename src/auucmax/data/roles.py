@@ -76,7 +76,7 @@ def name_roles(
     used = {*named.values(), *chosen, *known_after, *columns_of_chances}
     return Roles(
         treatment=named["treatment"],
-        arms=_arms(labels, named["treatment"], treated, control, bool(chances)),
+        arms=name_arms(labels, named["treatment"], treated, control, bool(chances)),
         outcome=Outcome(
             name=named["outcome"],
             kind=_kind(table[named["outcome"]]),
@@ -95,7 +95,7 @@ def name_roles(
     )
 
 
-def _arms(
+def name_arms(
     counts: Mapping[str, int], name: str, treated: Any, control: Any, has_chances: bool
 ) -> tuple[str, ...]:
     """Labels of the control and of the arms.

@@ -22,7 +22,7 @@ _VERDICTS = {
 
 @brief.register
 def _(found: Look) -> Brief:
-    outcome, several = found.outcome, len(found.arms) > 1
+    outcome, several = found.roles.outcome, len(found.arms) > 1
     until = "" if found.until is None else f", outcomes until {found.until}"
     facts = []
     for own in found.arms:
@@ -31,14 +31,12 @@ def _(found: Look) -> Brief:
             facts.append((f"{name}Average effect", _bounds(own.effect, outcome)))
         if own.gain is not None:
             facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
-    arms = [found.control, *(own.arm for own in found.arms)]
+    arms = found.roles.arms
     facts.append(("Arms", words.counts(arms, found.counts)))
     facts.append(("Rows", f"{found.n_new:,} new, {found.n_waiting:,} wait for their outcome"))
     caveats = []
     if found.n_clipped:
         caveats.append(f"{found.n_clipped:,} outcomes lie outside the range, and were clipped.")
-    if found.skipped:
-        caveats.append(f"no rows from {words.joined(found.skipped)}: are files missing?")
     step = None
     if found.verdict.is_failure:
         step = "find out how people were assigned and which rows were lost"
