@@ -28,7 +28,7 @@ def numbers(own):
 
 def test_two_arms_have_newcombes_interval():
     y, treated, _ = cells(0)
-    found = effect(CellMeans.of(y, treated, np.zeros(len(y), dtype=np.intp)), np.ones(1))
+    found = effect(CellMeans(y, treated, np.zeros(len(y), dtype=np.intp)), np.ones(1))
     arms = [ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum()) for arm in (treated, ~treated)]
     expected = score_limits(arms[0].mean - arms[1].mean, arms, 1.959964)
     assert [found.lower, found.upper] == pytest.approx(expected, abs=1e-6)
@@ -45,25 +45,25 @@ def test_the_sum_is_that_of_the_means_whatever_the_order(seed, kind):
         weight * (y[(cell == c) & treated].mean() - y[(cell == c) & ~treated].mean())
         for c, weight in enumerate(weights)
     )
-    found = effect(CellMeans.of(y, treated, cell), weights)
+    found = effect(CellMeans(y, treated, cell), weights)
     assert found.value == pytest.approx(slow)
     assert found.lower < found.value < found.upper
     order = np.random.default_rng(seed).permutation(len(y))
-    again = effect(CellMeans.of(y[order], treated[order], cell[order]), weights)
+    again = effect(CellMeans(y[order], treated[order], cell[order]), weights)
     assert numbers(again) == pytest.approx(numbers(found))
-    turned = effect(CellMeans.of(y, treated, cell), -weights)
+    turned = effect(CellMeans(y, treated, cell), -weights)
     assert [-turned.upper, -turned.lower] == pytest.approx([found.lower, found.upper])
 
 
 def test_groups_of_one_row_have_nearly_the_interval_of_rows():
     y, treated, cell = cells(5, kind="number")
     weights = np.ones(3) / 3
-    rows = effect(CellMeans.of(y, treated, cell), weights)
-    groups = effect(CellMeans.of(y, treated, cell, np.arange(len(y))), weights)
+    rows = effect(CellMeans(y, treated, cell), weights)
+    groups = effect(CellMeans(y, treated, cell, np.arange(len(y))), weights)
     assert groups.se == pytest.approx(rows.se, rel=1e-3)
     # Copies of a row tell nothing new.
     twice = np.repeat(np.arange(len(y)), 2)
-    again = effect(CellMeans.of(y[twice], treated[twice], cell[twice], twice), weights)
+    again = effect(CellMeans(y[twice], treated[twice], cell[twice], twice), weights)
     assert again.se == pytest.approx(groups.se)
 
 
@@ -78,7 +78,7 @@ def test_groups_of_one_row_have_nearly_the_interval_of_rows():
 def test_where_nothing_holds_there_is_no_interval(y, groups, words):
     treated = np.arange(100) % 3 == 0
     groups = None if groups is None else groups.astype(np.intp)
-    found = effect(CellMeans.of(y, treated, np.zeros(100, dtype=np.intp), groups), np.ones(1))
+    found = effect(CellMeans(y, treated, np.zeros(100, dtype=np.intp), groups), np.ones(1))
     assert words in found.missing
     assert found.lower is None
 

@@ -52,7 +52,7 @@ def test_intervals_of_gains_miss_as_often_as_they_say(n, base, effects, kind):
     rng = np.random.default_rng(0)
     for _ in range(n_trials):
         y, top, _, mail = rows(rng, n, base, effects, kind)
-        cells = CellMeans.of(y, mail, top.astype(np.intp))
+        cells = CellMeans(y, mail, top.astype(np.intp))
         p = top.mean()
         weights = [[0.0, p], [-p * (1 - p), p * (1 - p)], [-(1 - p), 0.0]]
         for k, own in enumerate(weights):
@@ -73,7 +73,7 @@ def test_intervals_by_group_allow_for_homes_of_four():
         top = (rng.random(n_homes) < 0.4)[home]
         mail = (rng.random(n_homes) < 0.6)[home]
         y = (rng.random(len(home)) < (0.1 + 0.5 * (rng.random(n_homes) < 0.4))[home]).astype(float)
-        found = effect(CellMeans.of(y, mail, top.astype(np.intp), home), [-0.24, 0.24])
+        found = effect(CellMeans(y, mail, top.astype(np.intp), home), [-0.24, 0.24])
         misses += not found.lower < 0 < found.upper
     assert 0.02 < misses / n_trials <= allowed(n_trials)
 
@@ -100,7 +100,7 @@ def test_the_interval_of_a_difference_covers_it():
     rng = np.random.default_rng(3)
     for _ in range(n_trials):
         y, top, _, mail = rows(rng, 1_500, 0.1, (0.0, 0.1))
-        came = effect(CellMeans.of(y, mail, top.astype(np.intp)), [0.0, 1.0])
+        came = effect(CellMeans(y, mail, top.astype(np.intp)), [0.0, 1.0])
         value = rng.normal(0.1, 0.03)
         ends = {"lower": value - 1.96 * 0.03, "upper": value + 1.96 * 0.03}
         off = minus(came, Estimate(value=value, se=0.03, **ends))

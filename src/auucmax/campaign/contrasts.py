@@ -12,7 +12,7 @@ groups if rows belong together. With too few rows there is no interval, and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -53,48 +53,31 @@ def minus(own: Estimate, other: Estimate) -> Estimate:
     return Estimate(value=value, se=se, lower=value - below, upper=value + above)
 
 
-@dataclass(frozen=True, eq=False)
 class CellMeans:
-    """Mean outcomes of the treated and the control rows of each cell.
+    """Mean outcomes of the rows of each cell and arm.
 
-    ``y`` are outcomes in units of the largest one, ``unit``: their fourth powers are numbers.
-    ``place`` (n,): ``n_arms`` times the row's cell, plus its arm, 0 for the control; ``groups``:
-    codes of rows that belong together, or None.
+    ``y`` are kept in units of the largest one: their fourth powers are numbers. ``place`` (n,): the
+    number of arms times the row's cell, plus its arm, 0 for the control. ``groups``: codes of rows
+    that belong together, or None. ``counts`` and ``means``: (cells, arms), 0 where there is no row.
     """
 
-    y: Floats
-    place: Codes
-    n_cells: int
-    groups: Codes | None = None
-    unit: float = 1.0
-    n_arms: int = 2
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         y: Floats,
         arm: Bools | Codes,
         cell: Codes,
         groups: Codes | None = None,
         n_cells: int | None = None,
         n_arms: int = 2,
-    ) -> CellMeans:
-        """``arm`` (n,): whether rows were treated, or numbers 0 to ``n_arms`` - 1."""
-        unit = float(np.abs(y).max()) or 1.0
-        n_cells = int(cell.max()) + 1 if n_cells is None else n_cells
-        return cls(y / unit, n_arms * cell + arm, n_cells, groups, unit, n_arms)
-
-    @cached_property
-    def counts(self) -> NDArray[np.intp]:
-        """(cells, arms) rows, those of the control first."""
-        n = self.n_arms * self.n_cells
-        return np.bincount(self.place, minlength=n).reshape(-1, self.n_arms)
-
-    @cached_property
-    def means(self) -> Floats:
-        """(cells, arms), in the unit; 0 where there is no row."""
-        sums = np.bincount(self.place, self.y, minlength=self.n_arms * self.n_cells)
-        return sums.reshape(-1, self.n_arms) / np.maximum(self.counts, 1)
+    ) -> None:
+        shape = (int(cell.max()) + 1 if n_cells is None else n_cells, n_arms)
+        self.unit = float(np.abs(y).max()) or 1.0
+        self.y = y / self.unit
+        self.groups = groups
+        self.place: Codes = n_arms * cell + arm
+        self.counts = np.bincount(self.place, minlength=shape[0] * n_arms).reshape(shape)
+        sums = np.bincount(self.place, self.y, minlength=shape[0] * n_arms).reshape(shape)
+        self.means: Floats = sums / np.maximum(self.counts, 1)
 
     @property
     def is_binary(self) -> bool:
@@ -104,7 +87,7 @@ class CellMeans:
         """The sum of ``coefficients`` (cells, arms) times the means; 0 where there are no rows.
 
         >>> y, treated = np.array([0, 1, 0, 1, 1, 1.0] * 20), np.arange(120) % 6 > 2
-        >>> found = CellMeans.of(y, treated, np.zeros(120, dtype=np.intp))
+        >>> found = CellMeans(y, treated, np.zeros(120, dtype=np.intp))
         >>> found = found.contrast(np.array([[-1.0, 1.0]]))
         >>> [round(end, 3) for end in (found.value, found.se, found.lower, found.upper)]
         [0.667, 0.061, 0.527, 0.773]
@@ -144,18 +127,13 @@ class CellMeans:
 
     def _support(self, used: Codes) -> Support:
         """What the interval of a contrast of some arms rests on."""
-        found: list[tuple[int, ...]] = []
+        unit = np.arange(len(self.y)) if self.groups is None else self.groups
+        found = []
         for k in used:
             rows = self.place == k
-            responds = self.y[rows] != 0
-            if self.groups is None:
-                n, some = len(responds), int(np.count_nonzero(responds))
-                found.append((n, some, n - some))
-            else:
-                own = self.groups[rows]
-                found.append(tuple(len(np.unique(own[p])) for p in (..., responds, ~responds)))
-        units, responders, others = zip(*found, strict=True)
-        return Support(self._shape, units, responders, others, self.groups is not None)
+            own, responds = unit[rows], self.y[rows] != 0
+            found.append([len(np.unique(own[p])) for p in (..., responds, ~responds)])
+        return Support(self._shape, *map(tuple, np.transpose(found)), self.groups is not None)
 
     @cached_property
     def _shape(self) -> Shape:

@@ -32,23 +32,26 @@ def _(found: Verification) -> Brief:
     facts += [(_name(own, found), _gain(own, found)) for own in others]
     if found.forecast is not None:
         facts.append(("Forecast", _forecast(found.forecast, extra)))
-    n_chosen, n_given = sum(found.chosen[1:]), sum(found.given[1:])
-    both = f"{n_chosen:,} chosen, {n_given:,} treated, {found.n_chosen_treated:,} both"
-    facts.append(("People", f"{found.n_people:,}: {both}"))
+    every = [cell.given for cell in found.cells]
+    chosen = [cell.given for cell in found.cells if cell.chosen != found.roles.arms[0]]
+    n_given, n_both = (sum(sum(own[1:]) for own in some) for some in (every, chosen))
+    n_people, n_chosen = (sum(map(sum, some)) for some in (every, chosen))
+    both = f"{n_chosen:,} chosen, {n_given:,} treated, {n_both:,} both"
+    facts.append(("People", f"{n_people:,}: {both}"))
     lost = {
         "without an outcome": found.n_without_outcome,
         "not in the list": found.n_not_in_list,
         "in the list but not in the table": found.n_absent,
     }
     details = [("Left out", words.joined(f"{n:,} {why}" for why, n in lost.items() if n))]
-    smallest = min((test.p_value for test in found.tests), default=None)
+    smallest = min((p for own in found.cells for p in own.p_values.values()), default=None)
     if smallest is not None:
         details.append(("Check", f"smallest corrected p {words.p_value(smallest)}"))
     assumed = "all people with one chosen arm are assumed to have had equal chances."
     return in_words(
         _verdict(run, found, extra),
         facts,
-        [] if found.has_propensity else [assumed],
+        [assumed] if found.cells[0].propensity is None else [],
         _next(found, run),
         details,
     )
@@ -89,8 +92,8 @@ def _gain(own: Comparison, found: Verification) -> str:
 def _lacking(own: Comparison, found: Verification) -> str:
     if own.lacking is None:
         return "not available"
-    arm = words.arm_name(found.roles, own.lacking.arm)
-    return f"none of {_cell(own.lacking.cell, found)} got {arm}"
+    cell, arm = own.lacking
+    return f"none of {_cell(found.cells[cell], found)} got {words.arm_name(found.roles, arm)}"
 
 
 def _cell(cell: Cell, found: Verification) -> str:
