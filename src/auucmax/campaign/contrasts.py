@@ -79,10 +79,6 @@ class CellMeans:
         sums = np.bincount(self.place, self.y, minlength=shape[0] * n_arms).reshape(shape)
         self.means: Floats = sums / np.maximum(self.counts, 1)
 
-    @property
-    def is_binary(self) -> bool:
-        return bool(np.isin(self.y, (0.0, 1.0)).all())
-
     def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
         """The sum of ``coefficients`` (cells, arms) times the means; 0 where there are no rows.
 
@@ -103,11 +99,16 @@ class CellMeans:
             known = error if np.isfinite(error) else None
             return scaled(Estimate(value=value, se=known, missing=why), self.unit)
         multiple = float(ndtri((1 + level) / 2))
-        if self.is_binary and self.groups is None:
-            ends = _joined_limits(flat[used], mean[used], self.counts.ravel()[used], multiple)
-        else:
-            ends = area_limits(value, moments, multiple)
-        found = Estimate(value=value, se=error, lower=float(ends[0]), upper=float(ends[1]))
+        lower, upper = area_limits(value, moments, multiple)
+        if self._shape == "binary":
+            # Wilson's limits of each mean, joined: the squares of their distances add.
+            low, high = ArmMean(mean, 1.0, 1.0, np.maximum(self.counts.ravel(), 1)).limits(multiple)
+            below, above = (
+                np.linalg.norm(flat * np.where((flat > 0) == is_below, mean - low, high - mean))
+                for is_below in (True, False)
+            )
+            lower, upper = value - below, value + above
+        found = Estimate(value=value, se=error, lower=float(lower), upper=float(upper))
         return scaled(found, self.unit)
 
     def _moments(self, flat: Floats, used: Codes) -> list[Moments]:
@@ -133,25 +134,14 @@ class CellMeans:
             rows = self.place == k
             own, responds = unit[rows], self.y[rows] != 0
             found.append([len(np.unique(own[p])) for p in (..., responds, ~responds)])
-        return Support(self._shape, *map(tuple, np.transpose(found)), self.groups is not None)
+        units, responders, others = zip(*found, strict=True)
+        return Support(self._shape, units, responders, others, self.groups is not None)
 
     @cached_property
     def _shape(self) -> Shape:
-        if self.is_binary and self.groups is None:
+        if self.groups is None and np.isin(self.y, (0.0, 1.0)).all():
             return "binary"
         d = self.y - self.means.ravel()[self.place]
         spread = float((d**2).mean())
         skew = float((d**3).mean()) / spread**1.5 if spread > 0 else 0.0
         return "skewed" if abs(skew) >= SKEWED else "even"
-
-
-def _joined_limits(
-    coefficient: Floats, mean: Floats, rows: NDArray[np.intp], multiple: float
-) -> tuple[float, float]:
-    """Wilson's limits of each mean, joined: the squares of their distances add."""
-    low, high = ArmMean(mean, 1.0, 1.0, rows).limits(multiple)
-    reach = np.stack([mean - low, high - mean])
-    below = np.where(coefficient > 0, *reach) * coefficient
-    above = np.where(coefficient > 0, *reach[::-1]) * coefficient
-    value = float(coefficient @ mean)
-    return value - float(np.sqrt(below @ below)), value + float(np.sqrt(above @ above))

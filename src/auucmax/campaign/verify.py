@@ -66,7 +66,7 @@ class Against(StrEnum):
 
     AS_RUN = "as run"  #: the campaign with its exploration, against treating nobody
     NOBODY = "nobody"  #: had everybody got the chosen arm, against treating nobody
-    RANDOM = "random"  #: against the same arms for random people
+    RANDOM = "random"  #: against the same arms for random people: above 0 if scores still rank
     EVERYONE = "everyone"  #: against one arm for everyone
 
 
@@ -128,7 +128,6 @@ class Verification(Result):
     level, delta : of the intervals, and of each certified end.
     comparisons : one for each of :class:`Against`, and for each arm with EVERYONE.
     forecast : the forecast against the gain; None if there is no forecast.
-    ranking : the gain over random targeting per chosen person: above 0 if the scores still rank.
     n_without_outcome, n_not_in_list, n_absent : people left out, rows of people who are not in the
         list, and people of the list who are in no row.
     largest_group : the size of groups that the certified ends hold for.
@@ -142,7 +141,6 @@ class Verification(Result):
     delta: float
     comparisons: tuple[Comparison, ...]
     forecast: Forecast | None
-    ranking: Estimate | None
     n_not_in_list: int = 0
     n_absent: int = 0
     n_without_outcome: int = 0
@@ -295,8 +293,6 @@ def verify(
                 profit=profit,
             )
         )  # fmt: skip
-    ranking = found[2].gain
-    n_chosen = int(sizes[campaign.chosen > 0].sum())
     return Verification(
         roles=campaign.trial.roles,
         state=_state(found[0]),
@@ -305,7 +301,6 @@ def verify(
         delta=delta,
         comparisons=tuple(found),
         forecast=_forecast(campaign, given, level, model),
-        ranking=None if ranking is None else scaled(ranking, 1 / n_chosen),
         n_not_in_list=campaign.n_not_in_list,
         n_absent=campaign.n_absent,
         n_without_outcome=int(campaign.assigned[..., 1].sum()),
@@ -689,18 +684,16 @@ def _checked_cells(campaign: _Campaign, model: UpliftModel | None) -> tuple[Cell
     adjusted = holm(np.array([p for *_, p in found])).tolist()
     cells = []
     for k, (chosen, *own) in enumerate(campaign.keys.tolist()):
-        p_values = {
-            what: p for (cell, what, _), p in zip(found, adjusted, strict=True) if cell == k
-        }
+        by_test = {what: p for (cell, what, _), p in zip(found, adjusted, strict=True) if cell == k}
         cells.append(
             Cell(
                 chosen=campaign.arms[int(chosen)],
                 propensity=round(sum(own), _DIGITS) if own else None,
                 given=tuple(campaign.means.counts[k].tolist()),
-                p_values=p_values,
+                p_values=by_test,
             )
         )
-        for what, p_value in p_values.items():
+        for what, p_value in by_test.items():
             if p_value < _STOPS:
                 raise FailedCheckError(
                     f"arms should be random among people with the chosen arm {cells[k].chosen!r}, "
