@@ -31,7 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import check_level, listed
+from auucmax._validation import Floats, listed
 from auucmax.data import Trial, check_randomisation
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
@@ -137,12 +137,10 @@ class _Rule:
         return np.array(list(self.arms), dtype=object)
 
     @property
-    def propensities(self) -> dict[str, float]:
-        """The columns with the probability of treatment: one, or one for each of several arms."""
-        _, *arms = self.arms.items()
-        if len(arms) == 1:
-            return {"propensity": float(arms[0][1])}
-        return {f"chance {name}": float(share) for name, share in arms}
+    def columns(self) -> list[str]:
+        """Names of the columns with the probabilities of the arms, the control left out."""
+        _, *arms = self.arms
+        return ["propensity"] if len(arms) == 1 else [f"chance {name}" for name in arms]
 
     @property
     def slots(self) -> list[int]:
@@ -230,9 +228,8 @@ def assign(
             raise InputError(
                 "arms", "left out with a model, like strata and blocks", "both", "Leave them out."
             )
-        if share is None:
-            raise InputError("share", "the part to treat", "none", "Write 0.3 for 30%.")
-        check_level(share, "share")
+        if share is None or not 0 < share < 1:
+            raise InputError("share", "the part to treat", repr(share), "Write 0.3 for 30%.")
         if not (isinstance(explore, float) and 0 < explore <= 0.5):
             raise InputError(
                 "explore", "above 0 and at most .5", repr(explore),
@@ -246,7 +243,7 @@ def assign(
     check_names(people, [*named, *strata])
     if len(people) == 0:
         raise InputError("people", "a table with people", "none", "Check its source.")
-    if taken := {*named} & {*_OWN_COLUMNS, *rule.propensities}:
+    if taken := {*named} & {*_OWN_COLUMNS, *rule.columns}:
         raise InputError(
             "id", "a name that is not a column of the list, like that of groups", listed(taken),
             "Rename the column.",
@@ -268,29 +265,38 @@ def assign(
     codes, names = pd.factorize(units)
     names = np.asarray(names, dtype=object)
     places = hash_places(f"{key}:", names)
-    if not len(frame):
-        columns: dict[str, Any] = {"arm": np.array([], dtype=object)}
-    elif model is not None and share is not None:
-        columns = _by_model(rule, model, frame, codes, names, places, share)
-    elif rule.blocked:
-        columns = _in_blocks(rule, slots, frame, codes, names, places, before, id)
+    labels, n_arms = rule.labels, len(rule.arms) - 1
+    chance = np.tile(np.array([float(own) for own in rule.arms.values()]), (len(names), 1))
+    more: dict[str, Any] = {}
+    own_choice = None
+    if model is not None and len(frame):
+        own_choice, values = _by_model(rule, model, frame, codes, names, float(share or 0))
+        chance[:] = explore / n_arms
+        chance[np.arange(len(names)), own_choice] = 1 - explore
+        more = {"score": values[:, 0], "chosen": (own_choice == 1)[codes]}
+        if n_arms > 1:
+            more = {f"uplift {name}": own for name, own in zip(labels[1:], values.T, strict=True)}
+            more["chosen"] = labels[own_choice][codes]
+    if rule.blocked and len(frame):
+        arm, more = _in_blocks(rule, slots, frame, codes, names, places, before, id)
+    elif own_choice is not None and n_arms == 1:
+        arm = (places < np.rint(chance[:, 1] * PLACES)).astype(np.intp)
     else:
-        ends = np.rint(np.cumsum([own * PLACES for own in rule.arms.values()]).astype(float))
-        arm = np.searchsorted(ends, places, side="right")
-        columns = {"arm": rule.labels[arm][codes], **rule.propensities}
+        arm = (places[:, None] >= np.rint(np.cumsum(chance, axis=1)[:, :-1] * PLACES)).sum(axis=1)
+    columns = {"arm": labels[arm][codes]}
+    columns |= dict(zip(rule.columns, chance[codes, 1:].T, strict=True)) | more
     if before is not None and groups is not None and len(frame):
         columns = _as_their_groups(columns, before, groups, units)
     found = found.assign(**columns, rule=rule.fingerprint)
-    labels = rule.labels.tolist()
     given, chosen = found["arm"], None
-    if "chosen" in found:
+    if own_choice is not None:
         chosen = found["chosen"]
-        if len(labels) == 2:
+        if n_arms == 1:
             chosen = chosen.map({False: labels[0], True: labels[1]})
     return Assignment(
         people=as_given(found, table, named),
         id=id,
-        arms=tuple(labels),
+        arms=tuple(rule.arms),
         counts=_counts(given, labels),
         n_people=len(found),
         n_units=len(names),
@@ -310,8 +316,8 @@ def assign(
     )  # fmt: skip
 
 
-def _counts(column: pd.Series, labels: Sequence[str]) -> tuple[int, ...]:
-    return tuple(int((column == label).sum()) for label in labels)
+def _counts(column: pd.Series, labels: Texts) -> tuple[int, ...]:
+    return tuple(column.value_counts().reindex(labels, fill_value=0).tolist())
 
 
 def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
@@ -335,24 +341,16 @@ def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {}
     for name, share in pairs:
         try:
-            exact = Fraction(str(share))
+            exact = Fraction(str(share)).limit_denominator(10**6)
         except (ValueError, ZeroDivisionError):
-            exact = Fraction(-1)
-        if not isinstance(name, str) or not name or name in found:
-            raise wrong("different names with shares", repr(name))
-        if not 0 < exact < 1:
-            raise wrong("shares between 0 and 1", f"{share!r} for {name!r}")
-        found[name] = exact.limit_denominator(10**6)
-    if len(found) < 2:
-        raise wrong("at least two", f"{len(found)}")
-    total = sum(found.values())
-    if total != 1:
+            exact = Fraction(0)
         # Thirds that were written with six digits or more are thirds.
-        rounded = {name: share.limit_denominator(1000) for name, share in found.items()}
-        near = all(abs(rounded[name] - share) < 1e-6 for name, share in found.items())
-        if not near or sum(rounded.values()) != 1:
-            raise wrong("shares that add up to 1", f"{float(total):g}")
-        found = rounded
+        near = exact.limit_denominator(1000)
+        if not isinstance(name, str) or not name or name in found or not 0 < exact < 1:
+            raise wrong("different names, each with a share between 0 and 1", f"{name!r}={share}")
+        found[name] = near if abs(near - exact) < 1e-6 else exact
+    if len(found) < 2 or sum(found.values()) != 1:
+        raise wrong("two or more shares that add up to 1", f"{float(sum(found.values())):g}")
     return found
 
 
@@ -378,22 +376,15 @@ def _checked_list(before: Any, named: list[str], rule: _Rule) -> pd.DataFrame:
             f"the rule {listed(rules)}, not {rule.fingerprint!r}",
             "Pass what it was made with, or write another list.",
         )  # fmt: skip
-    check_names(before, [*rule.propensities, *(["stratum"] if rule.blocked else [])])
+    check_names(before, [*rule.columns, *(["stratum"] if rule.blocked else [])])
     return before
 
 
 def _by_model(
-    rule: _Rule,
-    model: UpliftModel,
-    frame: pd.DataFrame,
-    codes: Places,
-    names: Texts,
-    places: Places,
-    share: float,
-) -> dict[str, Any]:
-    """The chosen arm of each unit but for the exploration; units with equal values at random."""
-    explore, labels, sizes = float(rule.explore or 0), rule.labels, np.bincount(codes)
-    scores = model.scores(frame)
+    rule: _Rule, model: UpliftModel, frame: pd.DataFrame, codes: Places, names: Texts, share: float
+) -> tuple[NDArray[np.intp], Floats]:
+    """(units,) the chosen arm, those with equal values at random, and the values of the people."""
+    sizes, scores = np.bincount(codes), model.scores(frame)
     n_arms = scores.shape[1]
     values = scores if n_arms == 1 else model.uplift_of(scores)
     sums = np.column_stack([np.bincount(codes, own) for own in values.T])
@@ -409,20 +400,7 @@ def _by_model(
         order = np.lexsort((names.astype(str), ties))
         cost = np.repeat(sizes[order, None], n_arms, axis=1)
         chosen[order] = choose(sums[order], cost=cost, budget=round(share * len(codes))).arm + 1
-    chance = np.full((len(names), 1 + n_arms), explore / n_arms)
-    chance[np.arange(len(names)), chosen] = 1 - explore
-    if n_arms == 1:
-        arm = (places < np.rint(chance[:, 1] * PLACES)).astype(np.intp)
-        return {
-            "arm": labels[arm][codes], "propensity": chance[codes, 1], "score": scores[:, 0],
-            "chosen": (chosen == 1)[codes],
-        }  # fmt: skip
-    ends = np.rint(np.cumsum(chance, axis=1)[:, :-1] * PLACES)
-    arm = (places[:, None] >= ends).sum(axis=1)
-    found = {"arm": labels[arm][codes]}
-    found |= {f"chance {name}": chance[codes, k] for k, name in enumerate(labels) if k}
-    found |= {f"uplift {name}": own for name, own in zip(labels[1:], values.T, strict=True)}
-    return found | {"chosen": labels[chosen][codes]}
+    return chosen, values
 
 
 def _in_blocks(
@@ -434,8 +412,8 @@ def _in_blocks(
     places: Places,
     before: pd.DataFrame | None,
     id: str,
-) -> dict[str, Any]:
-    """Permuted blocks within strata, which go on where the list so far ended."""
+) -> tuple[NDArray[np.intp], dict[str, Any]]:
+    """Arms (units,) by permuted blocks within strata, which go on where the list so far ended."""
     texts = np.full(len(frame), "", dtype=object)
     for k, name in enumerate(rule.strata):
         own = _stratum_texts(frame[name])
@@ -473,7 +451,7 @@ def _in_blocks(
     shuffled = hash_places(f"{rule.key}/", np.array(slot_texts, dtype=object)).reshape(-1, size)
     turn = np.argsort(np.argsort(shuffled, axis=1), axis=1)[block_of.ravel(), slot]
     found[own] = np.searchsorted(np.cumsum(slots), turn, side="right")
-    return {"arm": rule.labels[found][codes], **rule.propensities, "stratum": stratum[codes]}
+    return found, {"stratum": stratum[codes]}
 
 
 def _stratum_texts(column: pd.Series) -> Texts:
@@ -512,7 +490,7 @@ def _balance(
         arm = found["arm"].to_numpy(dtype=object)[own]
         if known.shape[1] == 0 or len({*arm}) < len(rule.arms):
             continue
-        shares = [float(found[name][own].iloc[0]) for name in rule.propensities]
+        shares = found.loc[own, rule.columns].iloc[0].tolist()
         trial = Trial(
             known[own].reset_index(drop=True), np.zeros(len(arm)), arm, control=rule.labels[0]
         )

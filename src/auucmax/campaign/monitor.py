@@ -72,10 +72,10 @@ class Verdict(StrEnum):
         return self in (Verdict.STOP_FAILED_RATIO, Verdict.STOP_FAILED_BOUNDS)
 
 
-#: What is bounded, and what is shown by a bound below 0 and above it.
+#: What is bounded, its place among the bets, and what is shown by a bound below 0 and above it.
 _TARGETS = (
-    ("gain", Verdict.LOSS_SHOWN, Verdict.GAIN_SHOWN),
-    ("effect", Verdict.HARM, Verdict.EFFECT_SHOWN),
+    ("effect", 1, Verdict.HARM, Verdict.EFFECT_SHOWN),
+    ("gain", 0, Verdict.LOSS_SHOWN, Verdict.GAIN_SHOWN),
 )
 
 
@@ -261,6 +261,7 @@ class Monitor:
         if self.outcome_range is not None:
             self.outcome_range = check_range(self.outcome_range, "outcome_range")
         self._days_open = window_days(self.window)
+        self._targets = _TARGETS if self.model or self.score else _TARGETS[:1]
         self.state: State | None = None
 
     def look(self, table: Any, *, as_of: Any = None) -> Look:
@@ -431,13 +432,9 @@ class Monitor:
         check_names(frame, names)
         return np.array([check_column(own[name], f"the score {name!r}") for name in names])
 
-    @property
-    def _has_score(self) -> bool:
-        return self.score is not None or self.model is not None
-
     def _level(self, state: State) -> float:
         """The probability that one bound fails: two of each target and arm share delta."""
-        return self.delta / len(state.bets) / (4 if self._has_score else 2)
+        return self.delta / len(state.bets) / (2 * len(self._targets))
 
     def _shown(self, state: State, n_new: int, n_waiting: int) -> tuple[State, Look]:
         """The state with what it shows, and the look."""
@@ -460,18 +457,16 @@ class Monitor:
         for k, (label, bets) in enumerate(zip(state.roles.arms[1:], state.bets, strict=True)):
             found = {}
             limits = bets.wealth.limits(self._level(state)) * (high - low)
-            for (name, below, above), ends, value in zip(
-                _TARGETS, limits.tolist(), bets.estimates.tolist(), strict=True
-            ):
-                if bets.n_blocks and (name == "effect" or self._has_score):
-                    lower, upper = ends
-                    found[name] = Estimate(value=value * (high - low), lower=lower, upper=upper)
-                    if upper < 0:
-                        stop(below, label)
-                    if lower > 0:
-                        stop(above, label)
-                    if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*stops}:
-                        stop(Verdict.STOP_FAILED_BOUNDS, None)
+            values = bets.estimates * (high - low)
+            for name, place, below, above in self._targets if bets.n_blocks else ():
+                lower, upper = limits[place].tolist()
+                found[name] = Estimate(value=float(values[place]), lower=lower, upper=upper)
+                if upper < 0:
+                    stop(below, label)
+                if lower > 0:
+                    stop(above, label)
+                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*stops}:
+                    stop(Verdict.STOP_FAILED_BOUNDS, None)
             n_own = state.n_rows[0] + state.n_rows[k + 1]
             arms.append(ArmLook(arm=label, n_rows=n_own, n_bet=bets.n_rows, **found))
         state = replace(state, stops=tuple(stops.values()))
