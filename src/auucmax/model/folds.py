@@ -119,14 +119,15 @@ class OutOfFold:
     """Scores of every row by models that were not trained on it.
 
     ``fold`` (n,) of all rows of the trial; ``ranks`` (m,) by name, of the rows of the pair within
-    their fold. ``score`` and ``chunk_score`` (n,) are those of the first model for all rows of the
-    trial, by the model of the fold and by the model of the chunks before; NaN where there is none.
+    their fold. ``rank`` and ``chunk_score`` (n,) are of the first model, for all rows of the trial:
+    the rank among rows of the pair, and the score by the model of the chunks before, NaN where
+    there is none.
     ``bet_on``: the chunks that have a model; none if too few rows come before the last one.
     """
 
     fold: Codes
     ranks: dict[str, Floats]
-    score: Floats
+    rank: Floats
     chunk_score: Floats
     bet_on: list[int]
 
@@ -173,7 +174,11 @@ def cross_fit(
     if recipe.per_chunk == 1 and bet_on:
         chunk_score[chunk == last] = scores[first][chunk == last]
     ranks = {name: ranks_within(own[pair.index], own_fold) for name, own in scores.items()}
-    return OutOfFold(fold, ranks, scores[first], chunk_score, bet_on)
+    rank = np.full(n, 0.5)
+    for k in np.unique(own_fold):
+        inside, own = fold == k, pair.index[own_fold == k]
+        rank[inside] = ranks_among(scores[first][inside], scores[first][own])
+    return OutOfFold(fold, ranks, rank, chunk_score, bet_on)
 
 
 def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:

@@ -48,111 +48,103 @@ def counted_range(rows: Pair | Trial) -> Range | Missing:
     return (-high, -low) if outcome.lower_is_better else (low, high)
 
 
-def chunk_parts(pair: Pair, apart: OutOfFold, recipe: Recipe) -> list[NDArray[np.intp]]:
-    """Rows of the pair in the chunks before the first bet, then in each that is bet on."""
+def progressive(
+    pair: Pair, apart: OutOfFold, recipe: Recipe
+) -> tuple[Certificate | Missing, Cuts | None]:
+    """The guarantee for models trained on more and more chunks, or why there is none; and cuts."""
     chunk = apart.fold[pair.index] // recipe.per_chunk
+    # Rows in the chunks before the first bet, then in each that is bet on.
     masks = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
-    return [np.flatnonzero(mask) for mask in masks]
+    parts = [np.flatnonzero(mask) for mask in masks]
+    score = apart.chunk_score[pair.index]
+    return _guaranteed(pair, score, parts, recipe.n_candidates, is_held_out=False)
 
 
-def chunk_rows(
-    pair: Pair, apart: OutOfFold, parts: Sequence[NDArray[np.intp]], counted: Range
-) -> list[Chunk]:
-    """The chunks as :func:`progressive_certificate` takes them; the first one has no scores."""
-    score, y = apart.chunk_score[pair.index], np.clip(pair.y, *counted)
-    return [
-        (y[part], score[part] if k else None, pair.treated[part]) for k, part in enumerate(parts)
-    ]
+def held_out(
+    pair: Pair, score: Floats, n_candidates: int, seed: int | None = None
+) -> tuple[Certificate | Missing, Cuts | None]:
+    """The guarantee for a score on rows that its model was not trained on; with a seed also cuts.
+
+    Some rows, drawn with the seed, size the bets of the cuts.
+    """
+    parts = []
+    if seed is not None:
+        sizing = np.random.default_rng(seed).random(len(pair.y)) < SIZING
+        parts = [np.flatnonzero(sizing), np.flatnonzero(~sizing)]
+    return _guaranteed(pair, score, parts, n_candidates, is_held_out=True)
 
 
-def sized_rows(pair: Pair, score: Floats, counted: Range, seed: int) -> list[Chunk]:
-    """Held-out rows: some that size the bets, and those that are bet on."""
+def _guaranteed(
+    pair: Pair,
+    score: Floats,
+    parts: Sequence[NDArray[np.intp]],
+    n_candidates: int,
+    *,
+    is_held_out: bool,
+) -> tuple[Certificate | Missing, Cuts | None]:
+    counted, cuts = counted_range(pair), None
+    if isinstance(counted, Missing):
+        return counted, None
     y = np.clip(pair.y, *counted)
-    sizing = np.random.default_rng(seed).random(len(y)) < SIZING
-    rest = ~sizing
-    return [(y[sizing], None, pair.treated[sizing]), (y[rest], score[rest], pair.treated[rest])]
-
-
-def progressive(pair: Pair, apart: OutOfFold, recipe: Recipe) -> Certificate | Missing:
-    """The guarantee for models trained on more and more chunks; or why there is none."""
-    counted = counted_range(pair)
-    if isinstance(counted, Missing):
-        return counted
+    if pair.groups is None and pair.propensity is None:
+        cuts = _guaranteed_cuts(_chunks(pair, y, score, parts), counted, n_candidates)
     if pair.has_mixed_groups:
-        return Missing(why=Why.MIXED_GROUPS)
-    if not apart.bet_on:
-        return Missing(why=Why.FEW_ROWS)
-    parts = chunk_parts(pair, apart, recipe)
+        return Missing(why=Why.MIXED_GROUPS), None
+    if not is_held_out and not parts:
+        return Missing(why=Why.FEW_ROWS), None
+    how: dict[str, Any] = {"outcome_range": counted, "n_candidates": n_candidates}
+    by_row: dict[str, Any] = {"groups": pair.groups, "propensity": pair.propensity}
+    known = {name: own for name, own in by_row.items() if own is not None}
+    more: dict[str, Any] = {}
+    found: Any
     try:
-        if pair.people is not None:  # everyone must be as likely to be among the rows
-            most = most_people(pair.people[parts[0]])
-            parts = [
-                part[evenly_drawn(pair.people[part], most, places(pair.keys[part] * _MIX))]
-                for part in parts
-            ]
-        chance = pair.propensity
-        found = progressive_certificate(
-            chunk_rows(pair, apart, parts, counted),
-            groups=None if pair.groups is None else [pair.keys[part] for part in parts],
-            propensity=None if chance is None else [chance[part] for part in parts],
-            n_candidates=recipe.n_candidates,
-            outcome_range=counted,
-        )
+        if is_held_out:
+            some = np.arange(len(y))
+            if pair.people is not None:  # everyone must be as likely to be among the rows
+                unit = some if pair.groups is None else pair.groups
+                draws = np.random.default_rng(0).random((2, int(unit.max()) + 1))
+                first, draw = draws[0, unit], draws[1, unit]
+                # These rows size the weights, and are not certified on.
+                most = most_people(pair.people[first < SIZING])
+                some = np.flatnonzero(first >= SIZING)
+                some = some[evenly_drawn(pair.people[some], most, draw[some])]
+            how |= {name: own[some] for name, own in known.items()}
+            found = certify(score[some], y=y[some], treatment=pair.treated[some], **how)
+        else:
+            if pair.people is not None:
+                most, draw = most_people(pair.people[parts[0]]), places(pair.keys * _MIX)
+                parts = [p[evenly_drawn(pair.people[p], most, draw[p])] for p in parts]
+            if pair.groups is not None:
+                known["groups"] = pair.keys
+            how |= {name: [own[part] for part in parts] for name, own in known.items()}
+            found = progressive_certificate(_chunks(pair, y, score, parts), **how)
+            more = {"n_models": found.n_models, "trained_on": found.trained_on}
     except ChancesBeyond:
-        return Missing(why=Why.EXTREME_PROPENSITY)
-    return _certificate(pair, found, counted, n_models=found.n_models, trained_on=found.trained_on)
-
-
-def held_out(pair: Pair, score: Floats, n_candidates: int) -> Certificate | Missing:
-    """The guarantee for a score on rows that its model was not trained on."""
-    counted = counted_range(pair)
-    if isinstance(counted, Missing):
-        return counted
-    if pair.has_mixed_groups:
-        return Missing(why=Why.MIXED_GROUPS)
-    some = np.arange(len(pair.y))
-    try:
-        if pair.people is not None:
-            unit = some if pair.groups is None else pair.groups
-            draws = np.random.default_rng(0).random((2, int(unit.max()) + 1))
-            first, draw = draws[0, unit], draws[1, unit]
-            # These rows size the weights, and are not certified on.
-            most = most_people(pair.people[first < SIZING])
-            some = np.flatnonzero(first >= SIZING)
-            some = some[evenly_drawn(pair.people[some], most, draw[some])]
-        options: dict[str, Any] = {}
-        if pair.groups is not None:
-            options["groups"] = pair.groups[some]
-        if pair.propensity is not None:
-            options["propensity"] = pair.propensity[some]
-        if counted != (0.0, 1.0):
-            options["outcome_range"] = counted
-        found = certify(
-            score[some], y=np.clip(pair.y[some], *counted), treatment=pair.treated[some],
-            n_candidates=n_candidates, **options,
-        )  # fmt: skip
-    except ChancesBeyond:
-        return Missing(why=Why.EXTREME_PROPENSITY)
-    return _certificate(pair, found, counted)
-
-
-def _certificate(pair: Pair, found: Any, counted: Range, **more: Any) -> Certificate | Missing:
+        return Missing(why=Why.EXTREME_PROPENSITY), None
     if not np.isfinite(found.gain_lower_bound):
-        return Missing(why=Why.FEW_ROWS)
-    return Certificate(
+        return Missing(why=Why.FEW_ROWS), cuts
+    certificate = Certificate(
         claim="ranking",
         gain=found.gain_lower_bound,
         auuc=number(found.lower_bound),
         delta=found.delta,
         n_rows=found.n_rows,
-        n_candidates=found.n_candidates,
+        n_candidates=n_candidates,
         counted=counted,
         beyond=share_beyond(pair.y, counted),
         **more,
     )
+    return certificate, cuts
 
 
-def guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) -> Cuts | None:
+def _chunks(pair: Pair, y: Floats, score: Floats, parts: Sequence[NDArray[np.intp]]) -> list[Chunk]:
+    """Parts of the rows as certificates take them; the first one has no scores."""
+    return [
+        (y[part], score[part] if k else None, pair.treated[part]) for k, part in enumerate(parts)
+    ]
+
+
+def _guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) -> Cuts | None:
     """What treating all above the cuts of 20 shares gains at least, together.
 
     There are fewer shares where less than 20 rows of an arm would lie between two.
@@ -185,17 +177,17 @@ def guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) 
 
 def policy_guarantee(
     trial: Trial,
-    pairs: Sequence[Pair],
-    chunk_scores: Sequence[Floats],
+    arms: Sequence[tuple[Pair, Floats]],
     recipe: Recipe,
     keys: Hashes,
-    costs: Sequence[float],
+    cost: Floats,
     budget: float | None,
 ) -> Certificate | Missing:
     """What the policies of the chunks gain at least at a budget that was fixed in advance.
 
-    ``chunk_scores``: (n,) for each arm, of all rows, by models trained on the chunks before. A
-    tenth of the rows of a chunk, which are not bet on, show the rate that spends the budget.
+    ``arms``: the rows of each arm, and scores (n,) of all rows by models trained on the chunks
+    before. A tenth of the rows of a chunk, which are not bet on, show the rate that spends the
+    budget.
     """
     if budget is None:
         return Missing(why=Why.NO_BUDGET)
@@ -205,37 +197,38 @@ def policy_guarantee(
     if trial.groups is not None:
         return Missing(why=Why.GROUPS)
     chunk = recipe.folds(keys) // recipe.per_chunk
-    is_scored = np.asarray(np.isfinite(np.stack(chunk_scores)).all(axis=0))
+    is_scored = np.isfinite([score for _, score in arms]).all(axis=0)
     bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
     if not bet_on:
         return Missing(why=Why.FEW_ROWS)
-    y, arm, chance = np.clip(trial.benefit, *counted), trial.arm, trial.propensity
-    cost = np.asarray(costs, dtype=np.float64)
+    y, chance = np.clip(trial.benefit, *counted), trial.propensity
     before = chunk < bet_on[0]
-    parts = [before]
-    given: list[NDArray[np.intp] | None] = [None]
-    guide = guides(keys)
+    parts, given = [before], list[NDArray[np.intp]]()
+    # One row in ten, by other bits of the keys than those of the folds.
+    mixed = keys * np.uint64(0x9E3779B97F4A7C15)
+    guide = np.asarray((mixed >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
     for k in bet_on:
         inside = np.flatnonzero(chunk == k)
         own = guide[inside]
         columns = [
-            _chunk_uplift(pair, score, chunk, k, bet_on, inside, own)
-            for pair, score in zip(pairs, chunk_scores, strict=True)
+            _chunk_uplift(pair, score, chunk, k, bet_on[0], inside, own) for pair, score in arms
         ]
         uplift = np.column_stack(columns)
         given.append(arms_above(uplift[~own], cost, rate_of(uplift[own], cost, budget)))
         parts.append((chunk == k) & ~guide)
-    rows = [(y[part], chosen, arm[part]) for part, chosen in zip(parts, given, strict=True)]
     try:
         found = certify_policy(
-            rows, n_arms=len(cost), outcome_range=counted, n_candidates=recipe.n_candidates,
+            [
+                (y[part], chosen, trial.arm[part])
+                for part, chosen in zip(parts, [None, *given], strict=True)
+            ],
+            n_arms=len(cost), outcome_range=counted, n_candidates=recipe.n_candidates,
             propensity=None if chance is None else [chance[part] for part in parts],
         )  # fmt: skip
     except ChancesBeyond:
         return Missing(why=Why.EXTREME_PROPENSITY)
     if not np.isfinite(found.gain_lower_bound):
         return Missing(why=Why.FEW_ROWS)
-    bets = np.concatenate([chosen for chosen in given if chosen is not None])
     return Certificate(
         claim="policy",
         gain=found.gain_lower_bound,
@@ -244,36 +237,31 @@ def policy_guarantee(
         n_rows=found.n_rows,
         n_models=found.n_models,
         trained_on=(float(before.mean()), float((chunk < bet_on[-1]).mean())),
-        n_candidates=found.n_candidates,
+        n_candidates=recipe.n_candidates,
         budget=budget,
-        spent=float(np.concatenate([[0.0], cost])[bets].mean()),
+        spent=float(np.append(0.0, cost)[np.concatenate(given)].mean()),
         counted=counted,
         beyond=share_beyond(trial.benefit, counted),
     )
 
 
 def _chunk_uplift(
-    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, bet_on: Sequence[int],
+    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, first: int,
     inside: NDArray[np.intp], guide: Bools,
 ) -> Floats:  # fmt: skip
     """(rows of chunk k,) uplifts by the chunks before it, from ranks among its guide rows."""
     own = chunk[pair.index]
+    past = pair.take(own < k)
     rank = ranks_among(score[inside], score[inside[guide]])
-    tilted = TILT * float(pair.y[own < k].std()) * (rank - 0.5)
-    earlier = np.isin(own, [j for j in bet_on if j < k])
+    tilted = TILT * float(past.y.std()) * (rank - 0.5)
+    earlier = (own >= first) & (own < k)
     if not earlier.any():  # nothing was ranked yet: everyone gets the average effect
-        y, treated = pair.y[own < k], pair.treated[own < k]
-        weight = np.ones(len(y)) if pair.weight is None else pair.weight[own < k]
-        means = [np.average(y[arm], weights=weight[arm]) for arm in (treated, ~treated)]
+        weight = np.ones(len(past.y)) if pair.weight is None else pair.weight[own < k]
+        parts = (past.treated, ~past.treated)
+        means = [np.average(past.y[arm], weights=weight[arm]) for arm in parts]
         return tilted + means[0] - means[1]
     ranks = ranks_within(score[pair.index][earlier], own[earlier])
     return tilted + quietly_calibrated(pair.take(earlier), ranks)(rank)
-
-
-def guides(keys: Hashes) -> Bools:
-    """(n,) one row in ten, by other bits of the keys than those of the folds."""
-    mixed = keys * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray((mixed >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
 
 
 def rate_of(uplift: Floats, cost: Floats, budget: float) -> float:

@@ -90,7 +90,6 @@ def arm_evidence(
     cuts: Cuts | None = None,
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
-    level: float = LEVEL,
 ) -> ArmEvidence:
     """How the rows of an arm and the control rank by a score of models not trained on them.
 
@@ -100,7 +99,7 @@ def arm_evidence(
     """
     levels = levels_of(pair, score)
     grid = share_grid(levels.ranked.treated, levels.ranked.rank_weight)
-    how: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
+    how: dict[str, Any] = {"level": LEVEL, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=0, **how)
     outcome = pair.trial.roles.outcome
     if check is not None and check.stops:
@@ -122,14 +121,19 @@ def arm_evidence(
             _rival(levels, levels_of(pair, other), name, grid, how)
             for name, other in (rivals or {}).items()
         ),
-        certificate=guarantee if isinstance(guarantee, Certificate) else None,
+        **one_of(guarantee),
         cuts=cuts,
-        missing=guarantee if isinstance(guarantee, Missing) else None,
         drivers=drivers,
         people=people,
         check=None if check is None else describe_check(check),
         propensity=None if chance is None else (float(chance.min()), float(chance.max())),
     )
+
+
+def one_of(guarantee: Certificate | Missing | None) -> dict[str, Any]:
+    """The certificate, or why it is missing, as fields of a result."""
+    name = "missing" if isinstance(guarantee, Missing) else "certificate"
+    return {"certificate": None, "missing": None, name: guarantee}
 
 
 def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
@@ -197,7 +201,7 @@ def effect_of(band: UpliftBand) -> Estimate:
     return _estimate(band.uplift[-1], band.standard_error[-1], ends, missing)
 
 
-def _auuc(levels: Levels, how: Mapping[str, Any]) -> dict[str, Estimate]:
+def _auuc(levels: Levels, how: Mapping[str, Any]) -> dict[str, Any]:
     """AUUC, and its gain over random targeting."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="score should tell rows apart")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auucmax._errors import InputError
 from auucmax._progress import Work, working_on
@@ -30,32 +30,26 @@ from auucmax.estimators.formula import Formula, RankMean
 from auucmax.model.folds import (
     LEAST,
     Fitted,
-    OutOfFold,
     Recipe,
     cross_fit,
     fewest_rows,
     number_of_folds,
-    ranks_among,
     train,
     work_of,
 )
 from auucmax.model.guarantee import (
     TILT,
     arms_above,
-    chunk_parts,
-    chunk_rows,
     counted_range,
-    guaranteed_cuts,
     held_out,
     policy_guarantee,
     progressive,
     rate_of,
-    sized_rows,
 )
 from auucmax.model.judge import (
-    LEVEL,
     arm_evidence,
     calibrated,
+    one_of,
     policy_curve,
     quietly_calibrated,
 )
@@ -75,7 +69,6 @@ from auucmax.results import (
     ArmEvidence,
     Basis,
     Certificate,
-    Drivers,
     Evidence,
     Fit,
     Missing,
@@ -196,23 +189,17 @@ def fit(
                 fitted.append(_fit_arm(pair, recipe, rivals, check, keys, work))
         with working_on("judging the policy"):
             policy = _policy(trial, fitted, recipe, keys, costs, budget)
-    stops = any(check.stops for check in checks)
-    evidence = Evidence(
-        roles=roles,
+    n_held = int(recipe.held_out(keys).sum())
+    evidence = replace(
+        on_new_rows(trial, [one.evidence for one in fitted], policy),
         basis=Basis.HELD_OUT if hold_out else Basis.CROSS_FITTED,
-        level=LEVEL,
-        n_rows=len(fitted[0].judged.y) if len(pairs) == 1 else trial.n_rows,
+        n_rows=n_held or trial.n_rows,
         n_folds=None if hold_out else recipe.n_folds,
-        arms=tuple(one.evidence for one in fitted),
-        policy=policy,
-        failed_check=stops,
     )
     scorers = tuple(one.scorer for one in fitted)
-    if len(pairs) > 1:
-        scorers = tuple(_tilted(one, _tilt(trial)) for one in scorers)
-    encoded = fitted[0].scorer.encoder.transform(trial.X)
+    encoded = scorers[0].encoder.transform(trial.X)
     checksum = Checksum.of(encoded, trial.benefit, trial.arm)
-    info = _info(trial, fitted, recipe, messages)
+    info = _info(trial, fitted, recipe, n_held, messages)
     return UpliftModel(recipe, scorers, evidence, checksum, info)
 
 
@@ -243,14 +230,22 @@ def _checked(pair: Pair, despite_check: bool) -> RandomisationReport:
 
 @dataclass
 class _Arm:
-    """One arm: its scorer and evidence, the estimator, and scores by models not trained on rows."""
+    """One arm: its scorer, evidence and estimator, and what the policy needs of all rows.
+
+    ``uplift`` (n,) by models and calibrations of the other folds; ``chunk_score`` (n,) by models
+    of the chunks before. With a hold-out there is no policy.
+    """
 
     pair: Pair
-    judged: Pair
     scorer: Scorer
     evidence: ArmEvidence
     estimator: Any
-    apart: OutOfFold | None = None
+    uplift: Floats
+    chunk_score: Floats | None
+
+
+def _makes(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]:
+    return {name: partial(COMPARABLE[name], recipe.seed) for name in names}
 
 
 def _train_kept(
@@ -260,9 +255,8 @@ def _train_kept(
     from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
 
     with work.part("the model that is kept", work_of(names)):
-        made = {name: COMPARABLE[name](recipe.seed) for name in names}
-        fitted = train(pair, made, some)
-        formula = formula_of(made[recipe.model])
+        fitted = train(pair, {name: make() for name, make in _makes(names, recipe).items()}, some)
+        formula = formula_of(fitted.estimators[recipe.model])
         # Rows of other arms may have categories of their own.
         X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
         score = np.asarray(formula(X), dtype=np.float64)
@@ -275,10 +269,8 @@ def _fit_arm(
 ) -> _Arm:  # fmt: skip
     """Train the model that is kept, and judge it on rows that models were not trained on."""
     held = recipe.held_out(pair.keys)  # no row with cross-fitting
-    judged = pair.take(held) if recipe.hold_out else pair
-    counted = counted_range(judged)
-    is_bounded = not isinstance(counted, Missing)
-    apart = None
+    names = [recipe.model, *rivals]
+    chunk_score, tilt = None, 0.0
     if recipe.hold_out:
         least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
         if least < LEAST:
@@ -289,58 +281,56 @@ def _fit_arm(
                 f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
                 "Collect more rows, or leave the hold-out out.",
             )  # fmt: skip
-        names = [recipe.model, *rivals]
+        judged = pair.take(held)
         fitted, formula, X, score = _train_kept(pair, names, recipe, ~held, work)
-        ranks = fitted.scores(judged.X) | {recipe.model: score[held]}
+        ranks = fitted.scores(judged.X)
+        ranks[recipe.model] = rank = score[held]
         # Halves by other bits of the keys than those of the hold-out.
         fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
-        guarantee = held_out(judged, score[held], recipe.n_candidates)
+        place = np.arange(len(fold))
+        guarantee, cuts = held_out(judged, rank, recipe.n_candidates, recipe.seed)
+        calibration, quantiles = calibrated(judged, rank), ScoreQuantiles.of(rank, judged.people)
     else:
-        makes = {name: _maker(name, recipe) for name in (recipe.model, *rivals)}
-        apart = cross_fit(pair, makes, recipe, keys, with_chunks=is_bounded, work=work)
-        fitted, formula, X, score = _train_kept(pair, [recipe.model], recipe, ~held, work)
-        ranks, fold = apart.ranks, apart.fold[pair.index]
-        guarantee = progressive(pair, apart, recipe)
-    rank = ranks[recipe.model]
-    calibration, quantiles = calibrated(judged, rank), ScoreQuantiles.of(rank, judged.people)
-    if apart is not None:
+        judged, place = pair, pair.index
+        bounded = not isinstance(counted_range(pair), Missing)
+        apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
+        fitted, formula, X, score = _train_kept(pair, names[:1], recipe, ~held, work)
+        ranks, rank, fold, chunk_score = apart.ranks, apart.rank, apart.fold, apart.chunk_score
+        guarantee, cuts = progressive(pair, apart, recipe)
+        calibration = calibrated(pair, ranks[recipe.model])
         calibration = _in_scores(calibration, ScoreQuantiles.of(score))
         quantiles = ScoreQuantiles.of(score, pair.people)
-    cuts = None
-    if not isinstance(counted, Missing) and judged.groups is None and judged.propensity is None:
-        if apart is None:
-            rows = sized_rows(judged, rank, counted, recipe.seed)
-        else:
-            rows = chunk_rows(pair, apart, chunk_parts(pair, apart, recipe), counted)
-        cuts = guaranteed_cuts(rows, counted, recipe.n_candidates)
+    uplift = np.empty(len(fold))
+    for k in np.unique(fold):
+        others = fold[place] != k
+        of_others = quietly_calibrated(judged.take(others), rank[place][others])
+        uplift[fold == k] = of_others(rank[fold == k])
+    linear = None
+    if isinstance(formula, Formula) and formula.is_linear:
+        terms = list(map(str, fitted.encoder.get_feature_names_out()))
+        (part,) = formula.parts
+        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200
+            linear = linear_terms(part.weight * part.coef, terms, X.std(axis=0))
     evidence = arm_evidence(
         judged,
-        rank,
+        ranks.pop(recipe.model),
         check=check,
-        cross_fitted=apart is not None,
-        rivals={name: own for name, own in ranks.items() if name != recipe.model},
-        predicted=_cross_calibrated(judged, rank, fold),
+        cross_fitted=not recipe.hold_out,
+        rivals=ranks,
+        predicted=uplift[place],
         guarantee=guarantee,
         cuts=cuts,
-        drivers=_drivers(pair, fitted, formula, score, X),
+        drivers=describe_drivers(pair.X, score, TOP, linear),
         people=describe_top(binned(pair.X), score),
     )
     scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
-    return _Arm(pair, judged, scorer, evidence, fitted.estimators[recipe.model], apart)
-
-
-def _maker(name: str, recipe: Recipe) -> Any:
-    return lambda: COMPARABLE[name](recipe.seed)
-
-
-def _cross_calibrated(pair: Pair, score: Floats, fold: NDArray[np.int64]) -> Floats:
-    """(m,) the uplift of each row by a calibration on the other folds."""
-    predicted = np.empty(len(score))
-    for k in np.unique(fold):
-        inside = fold == k
-        own = quietly_calibrated(pair.take(~inside), score[~inside])
-        predicted[inside] = own(score[inside])
-    return predicted
+    if len(pair.trial.roles.arms) > 2:  # a slope orders people whom the calibration ties
+        tilt = TILT * float(pair.trial.benefit.std())
+        high, low = quantiles.score[0], quantiles.score[-1]
+        slope = tilt / (high - low) if high > low else 0.0
+        scorer = replace(scorer, slope=slope, centre=(high + low) / 2)
+    uplift = uplift + tilt * (rank - 0.5)
+    return _Arm(pair, scorer, evidence, fitted.estimators[recipe.model], uplift, chunk_score)
 
 
 def _in_scores(calibration: Calibration, quantiles: ScoreQuantiles) -> Calibration:
@@ -355,18 +345,6 @@ def _in_scores(calibration: Calibration, quantiles: ScoreQuantiles) -> Calibrati
     uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
     uplift = np.maximum.accumulate(uplift)  # means of equal uplifts differ by rounding
     return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
-
-
-def _drivers(
-    pair: Pair, fitted: Fitted, formula: Formula | RankMean, score: Floats, X: Floats
-) -> Drivers:
-    linear = None
-    if isinstance(formula, Formula) and formula.is_linear:
-        names = list(map(str, fitted.encoder.get_feature_names_out()))
-        (part,) = formula.parts
-        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200
-            linear = linear_terms(part.weight * part.coef, names, X.std(axis=0))
-    return describe_drivers(pair.X, score, TOP, linear)
 
 
 # The policy over all arms
@@ -392,49 +370,20 @@ def _policy(
         )  # fmt: skip
     if len(fitted) == 1:
         return PolicyEvidence(curve=fitted[0].evidence.curve, segments=segments)
-    uplift = np.column_stack([_uplifts(trial, one, fold) for one in fitted])
+    uplift = np.column_stack([one.uplift for one in fitted])
     policy = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_above(uplift, price, rate_of(uplift, price, TOP * float(price.max())))
-    scores = [one.apart.chunk_score for one in fitted if one.apart is not None]
-    pairs = [one.pair for one in fitted]
     guarantee: Certificate | Missing = failed
     if not stops:
-        guarantee = policy_guarantee(trial, pairs, scores, recipe, keys, costs, budget)
+        scores = [(one.pair, one.chunk_score) for one in fitted if one.chunk_score is not None]
+        guarantee = policy_guarantee(trial, scores, recipe, keys, price, budget)
     return replace(
         policy,
-        certificate=guarantee if isinstance(guarantee, Certificate) else None,
-        missing=guarantee if isinstance(guarantee, Missing) else None,
+        **one_of(guarantee),
         people=describe_arms(columns, given[order], trial.roles.arms[1:], TOP),
         segments=segments,
     )
-
-
-def _tilt(trial: Trial) -> float:
-    return TILT * float(trial.benefit.std())
-
-
-def _tilted(scorer: Scorer, tilt: float) -> Scorer:
-    """With a slope that orders people whom the calibration ties."""
-    high, low = scorer.quantiles.score[0], scorer.quantiles.score[-1]
-    slope = tilt / (high - low) if high > low else 0.0
-    return replace(scorer, slope=slope, centre=(high + low) / 2)
-
-
-def _uplifts(trial: Trial, arm: _Arm, fold: NDArray[np.int64]) -> Floats:
-    """(n,) uplift of an arm for all rows, by models and calibrations of the other folds."""
-    apart, pair = arm.apart, arm.pair
-    assert apart is not None  # several arms are cross-fitted
-    own = fold[pair.index]
-    rank_of = next(iter(apart.ranks.values()))
-    rank, uplift = np.full(trial.n_rows, 0.5), np.empty(trial.n_rows)
-    for k in np.unique(fold):
-        inside = fold == k
-        if (own == k).any():
-            rank[inside] = ranks_among(apart.score[inside], apart.score[pair.index[own == k]])
-        others = own != k
-        uplift[inside] = quietly_calibrated(pair.take(others), rank_of[others])(rank[inside])
-    return uplift + _tilt(trial) * (rank - 0.5)
 
 
 # New rows, rivals, and what was fitted
@@ -472,7 +421,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 own,
                 check=pair.check(),
                 predicted=scorer.calibration(own),
-                guarantee=held_out(pair, own, n_candidates),
+                guarantee=held_out(pair, own, n_candidates)[0],
                 drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
                 people=describe_top(binned(pair.X), own),
             )
@@ -504,7 +453,7 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
         )  # fmt: skip
     keys = row_keys(trial, recipe.key)
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
-    makes = {name: _maker(name, recipe) for name in (recipe.model, *others)}
+    makes = _makes((recipe.model, *others), recipe)
     arms = []
     for pair, known in zip(Pair.each(trial, keys), model.evidence.arms, strict=True):
         with working_on(f"fitting {', '.join(makes)}") as work:
@@ -523,15 +472,20 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
     return replace(model.evidence, arms=tuple(arms))
 
 
-def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, messages: Sequence[str]) -> Fit:
+def _info(
+    trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int, messages: Sequence[str]
+) -> Fit:
     encoders = [one.scorer.encoder for one in fitted]
     estimator = fitted[0].estimator
     lost = trial.lost
     n_arms = len(trial.roles.arms)
-    others = trial.other_arms or {}
+    given = trial.other_arms or {}
     n_lost = np.zeros(n_arms, np.int64) if lost is None else np.bincount(lost.arm, minlength=n_arms)
-    n_given = trial.n_rows + int(n_lost.sum()) + sum(others.values())
-    held = recipe.held_out(fitted[0].pair.keys).sum() if recipe.hold_out else 0
+    n_given = trial.n_rows + int(n_lost.sum()) + sum(given.values())
+    # Labels of fewer than 20 rows are not named.
+    others = {label: n for label, n in given.items() if n >= LEAST_ROWS}
+    if rest := sum(given.values()) - sum(others.values()):
+        others["other values"] = rest
     return Fit(
         version=__version__,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -540,10 +494,10 @@ def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, messages: Sequen
         target=describe_target(estimator, fitted[0].pair),
         n_given=n_given,
         n_used=trial.n_rows,
-        n_trained=trial.n_rows - int(held),
+        n_trained=trial.n_rows - n_held,
         n_tree_rows=tree_rows(estimator),
         n_parameters=getattr(estimator, "n_parameters_", None),
-        other_arms=_frequent(others),
+        other_arms=others,
         without_outcome=tuple(n_lost.tolist()),
         dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
         codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
@@ -551,13 +505,6 @@ def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, messages: Sequen
         warnings=tuple(messages),
         decimal=Signs.of(trial.X).decimal,
     )
-
-
-def _frequent(labels: Mapping[str, int]) -> dict[str, int]:
-    """Numbers of rows by label; labels of fewer than 20 rows are not named."""
-    kept = {label: n for label, n in labels.items() if n >= LEAST_ROWS}
-    rest = sum(labels.values()) - sum(kept.values())
-    return kept | ({"other values": rest} if rest else {})
 
 
 def quantities_of(trial: Trial) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     (pair,) = Pair.each(trial, row_keys(trial))
     pair.check_copies(all_columns=True)
     own = check_column(score, "the scores", trial.n_rows)[pair.index]
-    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1))
+    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1)[0])
     return on_new_rows(trial, [arm], PolicyEvidence(curve=arm.curve))
 
 
