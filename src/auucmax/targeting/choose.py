@@ -24,13 +24,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Floats, check_shares
-from auucmax.metrics.allocation import arm_steps, check_costs, check_uplifts, score_steps
+from auucmax.metrics.allocation import Steps, arm_steps, check_costs, check_uplifts, score_steps
 
 Indices = NDArray[np.intp]
 _MOST_MONEY = 1e50  # for any person or outcome, whatever the currency
 _ROUNDING = 1 + 1e-9  # sums of costs are rounded: thirty times 0.1 is not 3
 _PROGRAM_PEOPLE = 20_000  # so many are solved for at once
-_PART = 16  # one in so many of more people gives the prices to start with
+_PART = 16  # one in so many of more people gives the prices, or the rates, to start with
+_MANY = 262_144  # people whose steps are in memory together
+_MARGIN = 0.02  # of the money, around the cut
 _MOST_PLANES = 2_000  # far more than are ever needed
 
 
@@ -131,20 +133,46 @@ def choose(
         worth = np.where(free & ((worth > 0) | (least > 0)), worth, -np.inf)
         arm = _within_limits(worth, costs, money * _ROUNDING, most, least)
     else:
-        if np.ndim(uplift) == 1 and value is None:
-            steps = score_steps(gains[:, 0], costs[:, 0], free[:, 0])
-        else:
-            steps = arm_steps(gains, costs, free)
-        if value is not None:
-            steps = steps.take(np.flatnonzero(value * steps.uplift > steps.cost))
-        order = steps.best_first()
+
+        def steps_of(some: slice) -> Steps:
+            if np.ndim(uplift) == 1 and value is None:
+                return score_steps(gains[some, 0], costs[some, 0], free[some, 0])
+            steps = arm_steps(gains[some], costs[some], free[some])
+            if value is None:
+                return steps
+            return steps.take(np.flatnonzero(value * steps.uplift > steps.cost))
+
+        # With many people only the steps around the cut, whose rates a sample shows, are kept and
+        # sorted, which bounds memory; if the cut is not among them, all are.
+        low, high = -np.inf, np.inf
+        if n_people > _MANY and money < np.inf:
+            sample = steps_of(slice(None, None, _PART))
+            best = sample.best_first()
+            ends = money / _PART * np.array([1 + _MARGIN, 1 - _MARGIN])
+            places = np.searchsorted(np.cumsum(sample.cost[best]), ends)
+            low, high = np.append(sample.rate[best], -np.inf)[places].tolist()
+        while True:
+            arm, spent, between = np.full(n_people, -1), 0.0, list[Steps]()
+            for start in range(0, n_people, _MANY):
+                steps = steps_of(slice(start, start + _MANY))
+                steps = steps._replace(person=steps.person + start)
+                sure = np.flatnonzero(steps.rate >= high)
+                arm[steps.person[sure]] = steps.arm[sure]  # later steps of a person come later
+                spent += float(steps.cost[sure].sum())
+                between.append(
+                    steps.take(np.flatnonzero((steps.rate >= low) & (steps.rate < high)))
+                )
+            steps = Steps.joined(between)
+            order = steps.best_first()
+            total = spent + np.cumsum(steps.cost[order])
+            n_taken = int(np.searchsorted(total, money * _ROUNDING, side="right"))
+            if (low == -np.inf and high == np.inf) or 0 < n_taken < len(order):
+                break
+            low, high = -np.inf, np.inf
         rate = steps.rate[order]
-        spent = np.cumsum(steps.cost[order])
-        n_taken = int(np.searchsorted(spent, money * _ROUNDING, side="right"))
         threshold = float(rate[n_taken - 1]) if n_taken else np.inf
         taken = order[:n_taken]
-        arm = np.full(n_people, -1)
-        arm[steps.person[taken]] = steps.arm[taken]  # later steps of a person come later
+        arm[steps.person[taken]] = steps.arm[taken]
         at_cut = {
             "threshold": threshold,
             "n_tied": int(np.count_nonzero(rate == threshold)),
@@ -269,7 +297,7 @@ def _cutting_planes(
     used = np.isfinite(limit) & ((np.arange(len(limit)) <= n_arms) | (limit < 0))
     limit = np.where(used, limit, 0.0)
     # Above these prices nobody would buy.
-    spread = float(np.ptp(np.where(np.isfinite(worth), worth, 0.0))) + 1e-300
+    spread = float(np.ptp(np.where(np.isfinite(worth), worth, 0.0))) or 1.0
     paid = cost[np.isfinite(worth) & (cost > 0)]
     money = 2 * spread / float(paid.min(initial=np.inf))
     bonus = 2 * (spread + money * float(cost.max()))
