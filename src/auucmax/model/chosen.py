@@ -209,87 +209,79 @@ def target(
     of_limits = limits.columns(arms)
     if one_arm and limits != Limits():
         raise InputError("limits", "left out with one arm", "some", "Leave them out.")
-    costs, assumed = _costs(model, cost, budget, value, limits)
+    if cost is not None and limits.cost_column is not None:
+        raise InputError("cost", "left out with cost_column", "both", "Leave one out.")
+    own_costs = evidence.policy.curve.costs
+    assumed = cost is None and limits.cost_column is None and not one_arm
+    assumed = assumed and set(own_costs) != {1.0} and (budget is not None or value is not None)
+    costs = own_costs if assumed else None if cost is None else arm_costs(cost, arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if limits.cost_column is None:
         check_terms(terms, evidence)
-    rows = table_of(people, [*model.columns, *of_limits], model.roles.columns)
-    names, scores, more, n_repeated = _once(model, rows, of_limits)
-    kept, n_unknown = _kept(exclude, names, model)
-    names, scores, more = names[kept], scores[kept], more[kept]
+    table = table_of(people, [*model.columns, *of_limits], model.roles.columns)
+    scores = model.scores(table)
+    names, left_out = _people(model, table, exclude)
+    place = names.index.to_numpy()
+    scores, more = scores[place], table[of_limits].iloc[place]
     n = len(scores)
     uplift = model.uplift_of(scores)
     prices = limits.costs(more, arms)
-    missing, points, spend = None, None, 0.0
+    missing, points = None, None
     if one_arm:
         choice, spend, points = _choose_one(model, terms, scores[:, 0])
     else:
-        choice = _choose_arms(model, terms, uplift, prices, limits, more)
-        curve = evidence.policy.curve
-        factor = price_factor(curve, terms)
-        missing = _unjudged(terms, factor, limits)
-        if missing is None and factor is not None:
-            by_people = terms.share is not None or not any(terms.cost or ())
-            spent = choice.counts if by_people else np.multiply(choice.counts, costs or 1.0)
-            spend = min(float(np.sum(spent)) / n / factor, float(curve.spend[-1]))
-            away = np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max()
-            if away > max(LARGE_SHIFT, 2 / np.sqrt(n)):
-                missing = Missing(why=Why.OTHER_ARMS, got=float(away))
+        choice, spend, missing = _choose_arms(model, terms, uplift, prices, limits, more)
     shifts = tuple(
         one.quantiles.shift(own, len(arms))
         for one, own in zip(model.scorers, scores.T, strict=True)
     )
     missing = _unlike(model, shifts, choice, spend) or missing
     plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
-    if not kept.all() or any(own.is_large for own in shifts):
+    if left_out["n_excluded"] or any(own.is_large for own in shifts):
         # Guarantees hold for people like those of the trial only.
         plan = replace(plan, guaranteed=None)
         points = points and [replace(point, guaranteed=None) for point in points]
     chosen = np.flatnonzero(choice.arm >= 0)
+    asked, each = terms, prices
     if prices is not None:
         plan = replace(plan, spend=float(prices[chosen, choice.arm[chosen]].sum()))
-    # With costs of single people only the plan knows what is spent.
-    asked = terms if prices is None else Terms(share=1.0)
+        asked = Terms(share=1.0)  # only the plan knows what is spent
+    elif costs is not None:
+        each = np.broadcast_to(np.array(costs), uplift.shape)
     decision = decide(evidence, asked, n, plan=plan, points=points)
-    is_own = one_arm and plan.missing is None and bool(kept.all()) and model.has_people(people)
-    why = _reasons(model, rows, names, choice.arm) if reasons else None
+    order = _order(scores, uplift, each, choice)
+    is_own = one_arm and plan.missing is None and not left_out["n_excluded"]
+    is_own = is_own and model.has_people(people)
     if is_own and plan.gain is not None:  # uplifts add up to the expected gain
         whole = plan_at(evidence, Terms(share=1.0), n, 1.0).gain
-        order = np.lexsort((np.arange(n), choice.arm < 0, -scores[:, 0]))
         gains = plan.gain.value, whole.value if whole is not None else 0.0
         uplift[order, 0] = scaled_to_gain(uplift[order, 0], scores[order, 0], len(chosen), *gains)
-    each = prices
-    if prices is None and costs is not None:
-        each = np.broadcast_to(np.array(costs), uplift.shape)
-    listed_people = _list(model, names, scores, uplift, each, choice, why)
-    total = float(uplift[chosen, choice.arm[chosen]].sum())
+    labels = np.array(model.roles.arms, dtype=object)[choice.arm + 1]
+    columns: dict[str, Any] = {"rank": np.arange(1, n + 1)}
+    if one_arm:
+        columns |= {"score": scores[order, 0], "uplift": uplift[order, 0]}
+        columns |= {"decile": np.arange(n) * 10 // n + 1, "arm": labels[order]}
+    else:
+        columns["arm"] = labels[order]
+        columns |= {f"uplift {arm}": uplift[order, k] for k, arm in enumerate(arms)}
+        if each is not None:
+            paid = each[np.arange(n), choice.arm]
+            columns["cost"] = np.where(choice.arm >= 0, paid, 0.0)[order]
+    if reasons:
+        columns["reasons"] = _reasons(model, table, place, choice.arm)[order]
+    # An id may have the name of one of these columns.
+    columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
+    ranked = pd.DataFrame({names.name: names.to_numpy()[order], **columns})
     return Targeting(
-        people=as_given(listed_people, people, [model.roles.id]),
+        people=as_given(ranked, people, [model.roles.id]),
         choice=choice,
         decision=decision,
         shifts=shifts,
-        uplift=total,
+        uplift=float(uplift[chosen, choice.arm[chosen]].sum()),
         is_own=is_own,
         assumed_costs=assumed,
-        n_excluded=int((~kept).sum()),
-        n_unknown_ids=n_unknown,
-        n_repeated=n_repeated,
-        n_nameless=int(_nameless(names, model.roles.id).sum()),
+        **left_out,
     )
-
-
-def _costs(
-    model: UpliftModel, cost: Any, budget: float | None, value: float | None, limits: Limits
-) -> tuple[tuple[float, ...] | None, bool]:
-    """The costs of the arms, and whether they are those of the fit."""
-    if cost is not None and limits.cost_column is not None:
-        raise InputError("cost", "left out with cost_column", "both", "Leave one out.")
-    if cost is not None:
-        return arm_costs(cost, model.arms), False
-    own = model.evidence.policy.curve.costs
-    if len(own) == 1 or set(own) == {1.0} or (budget is None and value is None):
-        return None, False
-    return (own, True) if limits.cost_column is None else (None, False)
 
 
 def _choose_one(
@@ -327,28 +319,28 @@ def _choose_arms(
     prices: Floats | None,
     limits: Limits,
     frame: pd.DataFrame,
-) -> Choice:
-    n, arms = len(uplift), model.arms
-    rules = limits.numbers(arms) | {"allowed": limits.allowed(frame, arms)}
-    cost = prices if prices is not None else np.array(terms.cost or 1.0)
-    if terms.share is not None:
-        return choose(uplift, share=terms.share, **rules)
-    budget = terms.budget
-    factor = price_factor(model.evidence.policy.curve, terms)
-    if budget is None and factor is not None and limits == Limits():
-        budget = n * factor * best_spend(model.evidence, terms, n)
-        return choose(uplift, cost=cost, budget=budget)
-    return choose(uplift, cost=cost, budget=budget, value=terms.value, **rules)
-
-
-def _unjudged(terms: Terms, factor: float | None, limits: Limits) -> Missing | None:
-    """Why the trial has not judged this policy."""
-    if limits != Limits():
-        return Missing(why=Why.LIMITS)
+) -> tuple[Choice, float, Missing | None]:
+    """Who gets which arm, its spend on the trial's curve, and why nothing is known of it."""
+    curve, n, is_share = model.evidence.policy.curve, len(uplift), terms.share is not None
+    factor, free = price_factor(curve, terms), limits == Limits()
+    budget, value = terms.budget, None if is_share else terms.value
+    if budget is None and not is_share and factor is not None and free:
+        budget, value = n * factor * best_spend(model.evidence, terms, n), None
+    choice = choose(
+        uplift, share=terms.share, budget=budget, value=value,
+        cost=np.array(terms.cost or 1.0) if prices is None else prices,
+        allowed=limits.allowed(frame, model.arms), **limits.numbers(model.arms),
+    )  # fmt: skip
+    if not free:
+        return choice, 0.0, Missing(why=Why.LIMITS)
     if factor is None:
-        by_people = terms.share is not None
-        return Missing(why=Why.PEOPLE_NOT_MONEY if by_people else Why.OTHER_COSTS)
-    return None
+        return choice, 0.0, Missing(why=Why.PEOPLE_NOT_MONEY if is_share else Why.OTHER_COSTS)
+    by_people = is_share or not any(terms.cost or ())
+    spent = np.multiply(choice.counts, 1.0 if by_people else terms.cost or 1.0)
+    spend = min(float(spent.sum()) / n / factor, curve.spend[-1])
+    away = float(np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max())
+    is_other = away > max(LARGE_SHIFT, 2 / np.sqrt(n))
+    return choice, spend, Missing(why=Why.OTHER_ARMS, got=away) if is_other else None
 
 
 def _unlike(
@@ -366,72 +358,63 @@ def _unlike(
     return Missing(why=Why.UNLIKE_TRIAL, arm=model.arms[k], got=own.distance, needed=own.by_chance)
 
 
-def _once(
-    model: UpliftModel, table: pd.DataFrame, more: Sequence[str]
-) -> tuple[pd.Series, Floats, pd.DataFrame, int]:
-    """Ids (or rows from 1 on), scores (n, K), more columns, and the number of repeated rows.
+def _people(
+    model: UpliftModel, table: pd.DataFrame, exclude: Iterable[Any] | None
+) -> tuple[pd.Series, dict[str, int]]:
+    """Ids (or rows from 1 on) of those who may be treated, and how many are left out, and why.
 
     The index of the ids has their places in the table. The first row of an id counts, unless ids
     are groups.
     """
     id = model.roles.id
-    scores = model.scores(table)
     names = pd.Series(np.arange(1, len(table) + 1), name="row")
-    if id in table.columns:
+    nameless = np.zeros(len(names), dtype=bool)
+    if has_ids := id in table.columns:
         names = table[id].reset_index(drop=True)
-    once = np.ones(len(names), dtype=bool)
-    if id is not None and names.name == id != model.roles.groups:
-        # People without an id may be anybody: they are not one person.
-        once = ~names.duplicated().to_numpy(dtype=bool) | _nameless(names, id)
-    columns = table[list(more)].reset_index(drop=True)
-    return names[once], scores[once], columns[once], int((~once).sum())
-
-
-def _nameless(names: pd.Series, id: str | None) -> Bools:
-    """Whose id is missing or blank."""
-    if id is None or names.name != id:
-        return np.zeros(len(names), dtype=bool)
-    found = names.isna()
-    if names.dtype.kind == "O":
-        found |= names.astype(str).str.strip() == ""
-    return found.to_numpy(dtype=bool)
-
-
-def _kept(exclude: Iterable[Any] | None, names: pd.Series, model: UpliftModel) -> tuple[Bools, int]:
-    """(n,) the people who are not excluded, and the number of ids that nobody has."""
-    if exclude is None:
-        return np.ones(len(names), dtype=bool), 0
-    id = model.roles.id
-    if names.name != id:
-        got = f"a table without the column {id!r}" if id else "a model without an id column"
-        raise InputError(
-            "exclude", "ids of the people in the table", got,
-            "Add the column." if id else "Fit with id=, the column of ids.",
-        )  # fmt: skip
-    unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to exclude"))
-    is_known = ~_nameless(names, id)
-    texts = id_texts(names[is_known], f"the id {names.name!r}")
-    out = np.zeros(len(names), dtype=bool)
-    out[is_known] = np.isin(texts, unwanted)
-    if out.all():
-        raise InputError(
-            "exclude", "ids that leave somebody to choose from",
-            f"the ids of all {len(out):,} people", "Check the ids.",
-        )  # fmt: skip
-    if len(unwanted) and not out.any():
-        raise InputError(
-            "exclude", f"ids of the people, such as {texts[0]!r}",
-            f"{len(unwanted):,} ids that nobody has, such as {unwanted[0]!r}",
-            "Write them in the same way.",
-        )  # fmt: skip
-    return ~out, len(unwanted) - len(np.unique(texts[out[is_known]]))
+        nameless = names.isna().to_numpy(dtype=bool)
+        if names.dtype.kind == "O":
+            nameless = nameless | (names.astype(str).str.strip() == "").to_numpy(dtype=bool)
+    # People without an id may be anybody: they are not one person.
+    once = nameless | ~names.duplicated().to_numpy(dtype=bool)
+    if id == model.roles.groups:
+        once |= True
+    names, nameless = names[once], nameless[once]
+    out, n_unknown = np.zeros(len(names), dtype=bool), 0
+    if exclude is not None:
+        if not has_ids:
+            got = f"a table without the column {id!r}" if id else "a model without an id column"
+            raise InputError(
+                "exclude", "ids of the people in the table", got,
+                "Add the column." if id else "Fit with id=, the column of ids.",
+            )  # fmt: skip
+        unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to exclude"))
+        texts = id_texts(names[~nameless], f"the id {names.name!r}")
+        out[~nameless] = np.isin(texts, unwanted)
+        if out.all():
+            raise InputError(
+                "exclude", "ids that leave somebody to choose from",
+                f"the ids of all {len(out):,} people", "Check the ids.",
+            )  # fmt: skip
+        if len(unwanted) and not out.any():
+            raise InputError(
+                "exclude", f"ids of the people, such as {texts[0]!r}",
+                f"{len(unwanted):,} ids that nobody has, such as {unwanted[0]!r}",
+                "Write them in the same way.",
+            )  # fmt: skip
+        n_unknown = len(unwanted) - len(np.intersect1d(texts, unwanted))
+    return names[~out], {
+        "n_excluded": int(out.sum()),
+        "n_unknown_ids": n_unknown,
+        "n_repeated": int((~once).sum()),
+        "n_nameless": int(nameless[~out].sum()),
+    }
 
 
 def _reasons(
-    model: UpliftModel, table: pd.DataFrame, names: pd.Series, arm: NDArray[np.intp]
+    model: UpliftModel, table: pd.DataFrame, place: NDArray[np.intp], arm: NDArray[np.intp]
 ) -> NDArray[Any]:
     """(n,) the reasons for the arm of each person; empty for those who get none."""
-    place, found = names.index.to_numpy(), np.full(len(names), "", dtype=object)
+    found = np.full(len(place), "", dtype=object)
     for k, scorer in enumerate(model.scorers):
         own = np.flatnonzero(arm == k)
         if len(own):
@@ -440,40 +423,17 @@ def _reasons(
     return found
 
 
-def _list(
-    model: UpliftModel,
-    names: pd.Series,
-    scores: Floats,
-    uplift: Floats,
-    costs: Floats | None,
-    choice: Choice,
-    reasons: NDArray[Any] | None,
-) -> pd.DataFrame:
-    """The list of people.
-
-    With one arm the highest scores come first. With several those come first who get an arm, from
-    most uplift for the money down.
-    """
-    n, one_arm = len(uplift), len(model.arms) == 1
-    rows, labels = np.arange(n), np.array(model.roles.arms, dtype=object)
-    columns: dict[str, Any] = {"rank": rows + 1}
-    if one_arm:
-        order = np.lexsort((rows, choice.arm < 0, -scores[:, 0]))
-        columns |= {"score": scores[order, 0], "uplift": uplift[order, 0]}
-        columns |= {"decile": rows * 10 // n + 1, "arm": labels[choice.arm[order] + 1]}
-    else:
-        arm = np.where(choice.arm >= 0, choice.arm, uplift.argmax(axis=1))
-        gain = uplift[rows, arm]
-        price = np.ones(n) if costs is None else costs[rows, arm]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
-        order = np.lexsort((rows, -gain, -rate, choice.arm < 0))
-        columns["arm"] = labels[choice.arm[order] + 1]
-        columns |= {f"uplift {own}": uplift[order, k] for k, own in enumerate(model.arms)}
-        if costs is not None:
-            columns["cost"] = np.where(choice.arm >= 0, price, 0.0)[order]
-    if reasons is not None:
-        columns["reasons"] = reasons[order]
-    # An id may have the name of one of these columns.
-    columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
-    return pd.DataFrame({names.name: names.to_numpy()[order], **columns})
+def _order(
+    scores: Floats, uplift: Floats, costs: Floats | None, choice: Choice
+) -> NDArray[np.intp]:
+    """With one arm the highest scores come first. With several those come first who get an arm,
+    from most uplift for the money down."""
+    rows, is_left = np.arange(len(scores)), choice.arm < 0
+    if scores.shape[1] == 1:
+        return np.lexsort((rows, is_left, -scores[:, 0]))
+    arm = np.where(is_left, uplift.argmax(axis=1), choice.arm)
+    gain = uplift[rows, arm]
+    price = np.ones(len(rows)) if costs is None else costs[rows, arm]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
+    return np.lexsort((rows, -gain, -rate, is_left))

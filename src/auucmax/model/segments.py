@@ -50,9 +50,14 @@ class Side(NamedTuple):
     bins: Bools
     words: str
 
+    @property
+    def cells(self) -> Bools:
+        """Whether it admits missing values, then each bin."""
+        return np.append(not self.bins[0], self.bins)
+
     def holds(self) -> Bools:
-        """(n,) whether it holds for each row; missing values are in no bin."""
-        return np.append(self.bins, not self.bins[0])[self.column.code]
+        """(n,) whether it holds for each row."""
+        return self.cells[self.column.code + 1]
 
     def text(self, arm: Arms) -> str:
         """Its words, with missing values if 20 people of each arm have none."""
@@ -71,8 +76,6 @@ def find_segments(
     trained: Bools,
     names: Sequence[str],
     counted: tuple[float, float] | None,
-    *,
-    random_state: int = 0,
 ) -> Segments | None:
     """Segments grown on some rows, with effects estimated on the others.
 
@@ -90,28 +93,37 @@ def find_segments(
     show no difference between the effects of the segments (chi-square test at 5%).
     """
     some = np.flatnonzero(trained)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(0)
     if len(some) > MOST_ROWS:
         some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
-    n_arms = len(names)
-    least = max(LEAST_ROWS, int(LEAST_PART * np.bincount(arm[some], minlength=n_arms).min()))
+    least = max(LEAST_ROWS, int(LEAST_PART * _fewest(arm, [some])))
     rules = grow(columns, y, arm, some, least)
     rules = deepen(rules, columns, y, arm, rng.permutation(some), least)
     inside = [_inside(rule, len(y)) for rule in rules]
     others = [own & ~trained for own in inside]
-    fewest = min(int(np.bincount(arm[own], minlength=n_arms).min()) for own in others)
-    if len(rules) < 2 or fewest < LEAST_ROWS:
+    if len(rules) < 2 or _fewest(arm, others) < LEAST_ROWS:
         return None
-    if not _differ(*_effects([_means(y[own], arm[own]) for own in others])):
+    if not _differ(*_moments(y, arm, others)):
         return None
-    grown_on = [some[own[some]] for own in inside]
-    effects, _ = _effects([_means(y[own], arm[own]) for own in grown_on])
-    pairs = list(combinations(range(n_arms), 2))
+    means = _moments(y, arm, [some[own[some]] for own in inside])[0]
+    effects = means[:, 1:] - means[:, :1]
+    pairs = list(combinations(range(len(names)), 2))
     level = 1 - DELTA / (len(pairs) * len(rules))
-    bounds = np.full((len(rules), 0), np.nan)
-    if counted is not None:
-        own_bounds = [_guaranteed(y, arm, others, k, counted) for k in range(1, n_arms)]
-        bounds = np.column_stack(own_bounds)
+    code, bounds = np.full(len(y), -1), []
+    for number, own in enumerate(others):
+        code[own] = number
+    for k in range(1, len(names)) if counted is not None else ():
+        # Lower bounds on the effect of arm k, that hold together in all segments for all arms.
+        kept = (code >= 0) & np.isin(arm, (0, k))
+        found = strata_bounds(
+            np.clip(y[kept], *counted),
+            treatment=arm[kept] > 0,
+            stratum=code[kept],
+            weights=np.eye(len(rules)),
+            delta=DELTA / (len(names) - 1) / len(rules),
+            outcome_range=counted,
+        )
+        bounds.append(found.lower)
     parts = []
     for k in np.argsort(-effects.max(axis=1), kind="stable").tolist():
         contrasts = []
@@ -129,31 +141,33 @@ def find_segments(
                 share=float(others[k].sum() / (~trained).sum()),
                 trained=tuple(effects[k].tolist()),
                 contrasts=tuple(contrasts),
-                guaranteed=tuple(bounds[k].tolist()) or None,
+                guaranteed=tuple(float(own[k]) for own in bounds) or None,
             )
         )
     return Segments(level=level, parts=tuple(parts))
 
 
-def _means(y: Floats, arm: Arms) -> tuple[Floats, Floats]:
-    """(K + 1,) the mean outcome of each arm, and its variance."""
-    parts = [y[arm == k] for k in range(int(arm.max()) + 1)]
-    return (
-        np.array([part.mean() for part in parts]),
-        np.array([part.var(ddof=1) / len(part) for part in parts]),
-    )
+def _fewest(arm: Arms, leaves: Sequence[Any]) -> int:
+    """The fewest rows of an arm in a leaf."""
+    return min(int(np.bincount(arm[own], minlength=arm.max() + 1).min()) for own in leaves)
 
 
-def _effects(moments: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """(leaves, K) effects of the arms, and their covariances: all have the control in common."""
-    mean, variance = (np.array(own) for own in zip(*moments, strict=True))
-    diagonal = np.eye(mean.shape[1] - 1) * variance[:, None, 1:]
-    return mean[:, 1:] - mean[:, :1], diagonal + variance[:, :1, None]
+def _moments(y: Floats, arm: Arms, leaves: Sequence[Any]) -> Floats:
+    """(2, L, K + 1): the mean outcome of each arm in each leaf, and its variance."""
+    found = []
+    for own in leaves:
+        parts = [y[own][arm[own] == k] for k in range(arm.max() + 1)]
+        means = [part.mean() for part in parts]
+        found.append([means, [part.var(ddof=1) / len(part) for part in parts]])
+    return np.array(found).transpose(1, 0, 2)
 
 
-def _differ(value: Floats, covariance: Floats) -> bool:
-    """Whether effects (L, K) in disjoint leaves, with covariances (L, K, K), differ: Wald's test
-    at 5%."""
+def _differ(mean: Floats, variance: Floats) -> bool:
+    """Whether the effects in disjoint leaves differ, by means (L, K + 1) and their variances:
+    Wald's test at 5%."""
+    value = mean[:, 1:] - mean[:, :1]
+    # All effects have the control in common.
+    covariance = np.eye(value.shape[1]) * variance[:, None, 1:] + variance[:, :1, None]
     if not (np.linalg.det(covariance) > 0).all():
         return False
     weight = np.linalg.inv(covariance)
@@ -161,25 +175,6 @@ def _differ(value: Floats, covariance: Floats) -> bool:
     away = value - middle
     distance = np.einsum("lj,ljk,lk->", away, weight, away)
     return bool(chdtrc((len(value) - 1) * value.shape[1], distance) < DELTA)
-
-
-def _guaranteed(
-    y: Floats, arm: Arms, inside: Sequence[Bools], k: int, counted: tuple[float, float]
-) -> Floats:
-    """(L,) lower bounds on the effect of arm k in each segment, that hold together for all arms."""
-    code = np.full(len(y), -1)
-    for number, own in enumerate(inside):
-        code[own & np.isin(arm, (0, k))] = number
-    kept = code >= 0
-    found = strata_bounds(
-        np.clip(y[kept], *counted),
-        treatment=arm[kept] > 0,
-        stratum=code[kept],
-        weights=np.eye(len(inside)),
-        delta=DELTA / int(arm.max()) / len(inside),
-        outcome_range=counted,
-    )
-    return np.asarray(found.lower, dtype=np.float64)
 
 
 def deepen(
@@ -194,21 +189,18 @@ def deepen(
     first, second = some[: len(some) // 2], some[len(some) // 2 :]
     n_arms = int(arm.max(initial=0)) + 1
     for rule in rules:
-        inside = _inside(rule, len(y))
-        own = first[inside[first]]
-        whole = _sums(0, 1, arm[own], y[own], n_arms)
-        best = float(_values(whole, least // 2)[0])
+        own = first[_inside(rule, len(y))[first]]
+        best = float(_values(_sums(0, 1, arm[own], y[own], n_arms), least // 2)[0])
         leaves, used = [rule], {side.column.name for side in rule}
         for column in columns if rule else ():
             value, pair = _best_alone(column, own, arm[own], y[own], least // 2, n_arms)
-            if pair is None or column.name in used or not value > best + 1e-12:
-                continue
-            best, leaves = value, [(*rule, side) for side in pair]
+            if column.name not in used and value > best + 1e-12:
+                best, leaves = value, [(*rule, side) for side in pair]
         if len(leaves) == 2:
             gaps = [_gaps(leaves, y, arm, half, least // 2) for half in (first, second)]
-            pair_of_arms = np.abs(gaps[0]).argmax()
-            again = (gaps[1] * np.sign(gaps[0]))[pair_of_arms]
-            leaves = leaves if again > CONFIRMED else [rule]
+            largest = np.abs(gaps[0]).argmax()
+            if not (gaps[1] * np.sign(gaps[0]))[largest] > CONFIRMED:
+                leaves = [rule]
         found += leaves
     return found
 
@@ -216,14 +208,11 @@ def deepen(
 def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) -> Floats:
     """(pairs of arms,) the difference of the effects in two leaves, in standard errors; 0 if a leaf
     has few rows of an arm."""
-    n_arms = int(arm.max(initial=0)) + 1
-    low, high = np.array(list(combinations(range(n_arms), 2))).T
+    low, high = np.array(list(combinations(range(arm.max() + 1), 2))).T
     inside = [some[_inside(rule, len(y))[some]] for rule in rules]
-    if min(int(np.bincount(arm[own], minlength=n_arms).min()) for own in inside) < least:
+    if _fewest(arm, inside) < least:
         return np.zeros(len(low))
-    means, noise = (
-        np.array(own) for own in zip(*(_means(y[own], arm[own]) for own in inside), strict=True)
-    )
+    means, noise = _moments(y, arm, inside)
     effect = means[:, high] - means[:, low]
     variance = (noise[:, high] + noise[:, low]).sum(axis=0)
     return np.asarray((effect[0] - effect[1]) / np.where(variance > 0, variance, np.inf) ** 0.5)
@@ -240,12 +229,11 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
     # Columns that split well by themselves, on these rows alone: the others judge the tree.
     alone = [_best_alone(own, some, arm, centred, least, n_arms)[0] for own in columns]
     columns = [columns[k] for k in np.argsort(alone, kind="stable")[::-1][:SEARCHED]]
-    splits = [Splits.of(column) for column in columns]
+    sides = [_sides(column) for column in columns]
     codes = [column.code[some] + 1 for column in columns]  # 0: missing
     sizes = [len(column.names) + 1 for column in columns]
     found: list[Rule] = [()]
-    whole = _sums(0, 1, arm, centred, n_arms)
-    best = float(_values(whole, least)[0])
+    best = float(_values(_sums(0, 1, arm, centred, n_arms), least)[0])
     for a in range(len(columns)):
         tables = [
             _sums(codes[a] * size + code, sizes[a] * size, arm, centred, n_arms).reshape(
@@ -253,63 +241,41 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
             )
             for code, size in zip(codes, sizes, strict=True)
         ]
-        for pair in splits[a].sides:
-            value, rule = 0.0, list[Rule]()
+        for pair in sides[a]:
+            value, rules = 0.0, list[Rule]()
             for side in pair:
-                own, leaves = _split(a, side, splits, tables, least)
-                value, rule = value + own, rule + leaves
+                sums = [table[:, side.cells].sum(axis=1) for table in tables]
+                # The rows of a side are split once more by another column, or not at all.
+                own = float(_values(sums[0].sum(axis=1)[:, None], least)[0])
+                leaves: list[Rule] = [(side,)]
+                for b in range(len(columns)):
+                    again, both = _best_split(sides[b], sums[b], least)
+                    if b != a and again > own:
+                        own, leaves = again, [(side, other) for other in both]
+                value, rules = value + own, rules + leaves
             if value > best * (1 + 1e-9) + 1e-12:
-                best, found = value, rule
+                best, found = value, rules
     return found
 
 
 def _best_alone(
     column: Binned, rows: Any, arm: Arms, y: Floats, least: int, n_arms: int
-) -> tuple[float, tuple[Side, Side] | None]:
+) -> tuple[float, tuple[Side, Side]]:
     """The best split of some rows by one column: its value, and its sides."""
     sums = _sums(column.code[rows] + 1, len(column.names) + 1, arm, y, n_arms)
-    return Splits.of(column).best(sums, least)
+    return _best_split(_sides(column), sums, least)
 
 
-class Splits(NamedTuple):
-    """All ways to split a column in two, with the cells (missing, then bins) of the first side."""
-
-    sides: list[tuple[Side, Side]]
-    cells: list[NDArray[np.intp]]
-
-    @classmethod
-    def of(cls, column: Binned) -> Splits:
-        sides = _sides(column)
-        return cls(
-            sides, [np.flatnonzero(np.append(not yes.bins[0], yes.bins)) for yes, _ in sides]
-        )
-
-    def best(self, sums: Floats, least: int) -> tuple[float, tuple[Side, Side] | None]:
-        """The best split and its value, by sums (3 arms, cells); none if all leave too few rows."""
-        if not self.sides:
-            return -np.inf, None
-        left = np.stack([sums[:, cells].sum(axis=1) for cells in self.cells], axis=1)
-        values = _values(np.hstack([left, sums.sum(axis=1)[:, None] - left]), least)
-        both = values[: len(self.sides)] + values[len(self.sides) :]
-        best = int(both.argmax())
-        found = self.sides[best] if both[best] > -np.inf else None
-        return float(both[best]), found
-
-
-def _split(
-    a: int, side: Side, splits: Sequence[Splits], tables: Sequence[Floats], least: int
-) -> tuple[float, list[Rule]]:
-    """The best way to split the rows of a side once more, or not at all, and its value."""
-    chosen = np.append(not side.bins[0], side.bins)
-    whole = tables[0][:, chosen].sum(axis=1).sum(axis=1)
-    best, found = float(_values(whole[:, None], least)[0]), list[Rule]([(side,)])
-    for b, own in enumerate(splits):
-        if b == a:
-            continue
-        value, pair = own.best(tables[b][:, chosen].sum(axis=1), least)
-        if pair is not None and value > best:
-            best, found = value, [(side, other) for other in pair]
-    return best, found
+def _best_split(
+    sides: Sequence[tuple[Side, Side]], sums: Floats, least: int
+) -> tuple[float, tuple[Side, Side]]:
+    """The best split by sums (3 arms, cells), and its value: minus infinity if all leave too few
+    rows."""
+    left = np.stack([sums[:, yes.cells].sum(axis=1) for yes, _ in sides], axis=1)
+    values = _values(np.hstack([left, sums.sum(axis=1)[:, None] - left]), least)
+    both = values.reshape(2, -1).sum(axis=0)
+    best = int(both.argmax())
+    return float(both[best]), sides[best]
 
 
 def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
@@ -350,7 +316,4 @@ def _sides(column: Binned) -> list[tuple[Side, Side]]:
 
 
 def _inside(rule: Rule, n_rows: int) -> Bools:
-    found = np.ones(n_rows, dtype=bool)
-    for side in rule:
-        found &= side.holds()
-    return found
+    return np.logical_and.reduce([np.ones(n_rows, dtype=bool), *(side.holds() for side in rule)])
