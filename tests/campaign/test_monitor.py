@@ -107,6 +107,15 @@ def test_rows_of_yesterday_are_not_needed(rows, looked):
     assert (found.n_rows, found.n_new) == (4000, 3000)
 
 
+def test_rows_of_one_arm_wait_for_the_others(rows, looked):
+    entered = sum(looked.state.n_rows)
+    later = rows[entered:]
+    one_arm = later[later["mail"] == later["mail"].iloc[0]]
+    look = looked.look(one_arm, as_of=END)
+    assert (look.n_rows, look.n_new, look.n_waiting) == (entered, 0, len(one_arm))
+    assert bounds(looked.look(rows, as_of=END)) == bounds(fresh().look(rows, as_of=END))
+
+
 def test_verdicts(rows):
     early = fresh().look(rows[:100], as_of=END)
     assert (early.verdict, early.arms[0].effect, early.stops) == (Verdict.TOO_EARLY, None, ())

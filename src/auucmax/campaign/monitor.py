@@ -279,8 +279,11 @@ class Monitor:
             closed = max(last_closed_day(as_of, self._days_open), state.last_day)
             place = np.flatnonzero(day <= closed)
             n_waiting = len(day) - len(place)
-            if len(place):
+            labels = frame[state.roles.treatment].iloc[place].dropna().unique()
+            if {*state.roles.arms} <= {*map(arm_text, labels)}:
                 state = self._enter(state, frame, place, day)
+            else:  # until each arm has a row, closed ones wait as well
+                n_waiting = len(day)
         self.state, look = self._shown(state, sum(state.n_rows) - before, n_waiting)
         return look
 
