@@ -152,17 +152,17 @@ def test_means_of_categories_come_from_other_rows_than_those_that_are_scored():
     pair = pair_of(table, **names)
     inside = recipe_of().folds(pair.keys) == 0
     rows = pair.trial.place
-    encoder = train(pair, {"it": Recorder()}, ~inside).encoder
+    encoder = train(pair, {"it": Recorder}, ~inside).encoder
     other = table.copy()
     other.iloc[rows[inside], other.columns.get_loc("visit")] ^= 1
-    again = train(pair_of(other, **names), {"it": Recorder()}, ~inside).encoder
+    again = train(pair_of(other, **names), {"it": Recorder}, ~inside).encoder
     assert again.columns_ == encoder.columns_
     np.testing.assert_array_equal(seen[0], seen[1])
     # Outcomes of one fold of the encoder: its own numbers stay, those of others do not.
     fold = fold_of(pair.keys)
     one = ~inside & (fold == 3) & (np.arange(len(fold)) % 7 == 0)
     table.iloc[rows[one], table.columns.get_loc("visit")] ^= 1
-    train(pair_of(table, **names), {"it": Recorder()}, ~inside)
+    train(pair_of(table, **names), {"it": Recorder}, ~inside)
     of_three = fold[~inside] == 3
     np.testing.assert_array_equal(seen[0][of_three], seen[2][of_three])
     assert (seen[0][~of_three] != seen[2][~of_three]).any()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -122,8 +121,7 @@ def check_trial(
         levels = levels_of(pair, np.zeros(len(pair.y)))
         effect = effect_of(levels.band([1.0], level=LEVEL))
         multiple = float(ndtri(0.5 + LEVEL / 2) + ndtri(POWER))
-        known = effect.se is not None and math.isfinite(effect.se)
-        detectable = multiple * effect.se if known and effect.se is not None else None
+        detectable = None if effect.se is None else multiple * effect.se
         arms.append(ArmCheck(pair.name, report, describe_rows(pair), effect, detectable))
     return TrialCheck(trial, tuple(arms), _codes(trial), quantities_of(trial))
 

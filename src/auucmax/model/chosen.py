@@ -143,13 +143,10 @@ class Targeting(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain JSON, without the people."""
-        kept = {f.name: getattr(self, f.name) for f in fields(self)}
-        results = {
-            "decision": self.decision.to_json(),
-            "shifts": [s.to_json() for s in self.shifts],
-        }
-        left_out = ("people", "choice", *results)
-        return {name: own for name, own in kept.items() if name not in left_out} | results
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        del found["people"], found["choice"]
+        found["shifts"] = [shift.to_json() for shift in self.shifts]
+        return found | {"decision": self.decision.to_json()}
 
     def chosen(self) -> Any:
         """The people to treat alone."""
@@ -237,8 +234,8 @@ def target(
     )
     missing = _unlike(model, shifts, choice, spend) or missing
     plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
-    if left_out["n_excluded"] or any(own.is_large for own in shifts):
-        # Guarantees hold for people like those of the trial only.
+    is_other = left_out["n_excluded"] > 0 or any(own.distance > own.by_chance for own in shifts)
+    if is_other:  # guarantees hold for people like those of the trial only
         plan = replace(plan, guaranteed=None)
         points = points and [replace(point, guaranteed=None) for point in points]
     chosen = np.flatnonzero(choice.arm >= 0)
@@ -249,6 +246,8 @@ def target(
     elif costs is not None:
         each = np.broadcast_to(np.array(costs), uplift.shape)
     decision = decide(evidence, asked, n, plan=plan, points=points)
+    if is_other:  # the trial's average effect may be another one
+        decision = replace(decision, everyone=None)
     order = _order(scores, uplift, each, choice)
     is_own = one_arm and plan.missing is None and not left_out["n_excluded"]
     is_own = is_own and model.has_people(people)

@@ -101,9 +101,10 @@ def _scorer(
     encoder = TableEncoder.from_dict(header["encoder"])
     if not {column.name for column in encoder.columns_} <= set(evidence.roles.features):
         raise ValueError("its encoder has other columns than the model")
-    names = [name for name in members if name.startswith(f"arm{k}.")]
     arrays = {
-        name.removeprefix(f"arm{k}.").removesuffix(".npy"): members.pop(name) for name in names
+        name.removeprefix(f"arm{k}.").removesuffix(".npy"): members.pop(name)
+        for name in list(members)
+        if name.startswith(f"arm{k}.")
     }
     return Scorer(
         encoder=encoder,

@@ -101,14 +101,15 @@ class Fitted:
         }
 
 
-def train(pair: Pair, estimators: dict[str, Any], some: Bools) -> Fitted:
-    """Train an encoder and estimators on some of the rows of a pair."""
+def train(pair: Pair, makes: Makes, some: Bools) -> Fitted:
+    """Train an encoder and estimators, which are made by name, on some of the rows of a pair."""
     roles, features = pair.trial.roles, pair.X
     encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
     encoder.fit(features[some]).accept(features)
     rows = ArrayRows(features, pair.y, pair.treated, pair.weight, keys=pair.keys).take(some)
     encoded = rows.part(encoder.fit_means(rows))
     weight = {} if encoded.weight is None else {"sample_weight": encoded.weight}
+    estimators = {name: make() for name, make in makes.items()}
     for one in estimators.values():
         one.fit(np.asarray(encoded.X), encoded.y, treatment=encoded.treated, **weight)
     return Fitted(encoder, estimators)
@@ -167,7 +168,7 @@ def cross_fit(
             inside = np.flatnonzero(own)
             with work.part(label, size):
                 if len(inside):
-                    fitted = train(pair, {name: makes[name]() for name in found}, some)
+                    fitted = train(pair, {name: makes[name] for name in found}, some)
                     for name, score in fitted.scores(trial.X.iloc[inside]).items():
                         found[name][inside] = score
     chunk_score = of_chunk[first]

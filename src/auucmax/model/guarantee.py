@@ -197,7 +197,7 @@ def policy_guarantee(
     if trial.groups is not None:
         return Missing(why=Why.GROUPS)
     chunk = recipe.folds(keys) // recipe.per_chunk
-    is_scored = np.isfinite([score for _, score in arms]).all(axis=0)
+    is_scored = np.asarray(np.isfinite([score for _, score in arms]).all(axis=0))
     bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
     if not bet_on:
         return Missing(why=Why.FEW_ROWS)

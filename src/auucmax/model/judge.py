@@ -104,6 +104,17 @@ def arm_evidence(
     outcome = pair.trial.roles.outcome
     if check is not None and check.stops:
         guarantee, cuts = Missing(why=Why.FAILED_CHECK), None
+    contrasts = []
+    for name, of_rival in (rivals or {}).items():
+        other = levels_of(pair, of_rival)
+        contrasts.append(
+            Contrast(
+                against=short(name),
+                difference=_difference(levels.difference(other, **how)),
+                curve=numbers(np.interp(grid, *other.curve(centred=True))),
+                **_auuc(other, how),
+            )
+        )
     chance = pair.propensity
     return ArmEvidence(
         arm=pair.name,
@@ -117,10 +128,7 @@ def arm_evidence(
         ratio=_ratios(band),
         risk=numbers(levels.policy_risk(grid)) if outcome.kind == Kind.BINARY else None,
         deciles=_deciles(band, levels, predicted),
-        rivals=tuple(
-            _rival(levels, levels_of(pair, other), name, grid, how)
-            for name, other in (rivals or {}).items()
-        ),
+        rivals=tuple(contrasts),
         **one_of(guarantee),
         cuts=cuts,
         drivers=drivers,
@@ -232,19 +240,6 @@ def _curve_of_band(band: UpliftBand, costs: tuple[float, ...], random: Floats) -
     )
 
 
-def _rival(
-    levels: Levels, other: Levels, name: str, grid: Floats, how: Mapping[str, Any]
-) -> Contrast:
-    """The AUUC of the ranking minus that of a rival, and the rival's curve."""
-    found = levels.difference(other, **how)
-    return Contrast(
-        against=short(name),
-        difference=_difference(found),
-        curve=numbers(np.interp(grid, *other.curve(centred=True))),
-        **_auuc(other, how),
-    )
-
-
 def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deciles:
     """The effect in each tenth, or in fewer parts, from differences of the curve."""
     tenths = np.linspace(0, 1, 11)
@@ -341,9 +336,10 @@ def policy_curve(
     )  # fmt: skip
     best = int(rows.effects.argmax())
     chosen = Allocation.of(uplift, cost, fold=fold)
-    arms = np.arange(len(names))
-    only = [np.broadcast_to(arms == k, uplift.shape) for k in arms]
-    singles = [Allocation.of(uplift, cost, allowed, fold=fold) for allowed in only]
+    singles = [
+        Allocation.of(uplift, cost, np.broadcast_to(only, uplift.shape), fold=fold)
+        for only in np.eye(len(names), dtype=bool)
+    ]
     everyone = Allocation.of_everyone(cost, best)
     most = max(float(one.most.max()) for one in (everyone, chosen, *singles))
     fewest = int(np.bincount(trial.arm).min())
@@ -367,10 +363,15 @@ def policy_curve(
         )
         for against, other in others
     )
-    price = tuple(float(one) for one in costs)
-    curve = _curve_of_band(gains.band(**how), price, gains.random_gain)
-    rate = _rates(chosen.steps, grid, trial.n_rows)
-    return PolicyEvidence(curve=curve, rate=rate, contrasts=contrasts)
+    curve = _curve_of_band(gains.band(**how), tuple(costs), gains.random_gain)
+    # The rate of the last step that each budget pays for; 0 where none is left.
+    steps = chosen.steps
+    order = np.argsort(-steps.rate, kind="stable")
+    spent = np.cumsum(steps.cost[order]) / trial.n_rows
+    rates = np.append(steps.rate[order], 0.0)[np.searchsorted(spent, grid * (1 - 1e-12))]
+    # Steps that cost nothing have no rate; three digits, since a rate is that of one person.
+    rate = [float(f"{own:.3g}") if np.isfinite(own) else None for own in rates]
+    return PolicyEvidence(curve=curve, rate=tuple(rate), contrasts=contrasts)
 
 
 def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
@@ -378,15 +379,6 @@ def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
         found.estimate, found.standard_error, found.interval, found.declined,
         found.p_value if tested else math.nan,
     )  # fmt: skip
-
-
-def _rates(steps: Any, budget: Floats, n_people: int) -> tuple[float | None, ...]:
-    """Uplift per unit of money of the last step that each budget pays for; 0 where none is left."""
-    order = np.argsort(-steps.rate, kind="stable")
-    spent = np.cumsum(steps.cost[order]) / n_people
-    rates = np.append(steps.rate[order], 0.0)[np.searchsorted(spent, budget * (1 - 1e-12))]
-    # Steps that cost nothing have no rate; three digits, since a rate is that of one person.
-    return tuple(float(f"{own:.3g}") if np.isfinite(own) else None for own in rates)
 
 
 def _outcome_model(

@@ -149,11 +149,11 @@ def fit(
     trial = _usable(trial)
     roles = trial.roles
     costs = arm_costs(cost, roles.arms[1:])
-    if len(roles.arms) == 2 and (cost is not None or budget is not None):
-        raise InputError(
-            "cost" if cost is not None else "budget", "left out with one arm",
-            repr(cost if cost is not None else budget), "Pass it to target() or report().",
-        )  # fmt: skip
+    for name, given in (("cost", cost), ("budget", budget)):
+        if len(roles.arms) == 2 and given is not None:
+            raise InputError(
+                name, "left out with one arm", repr(given), "Pass it to target() or report()."
+            )
     if hold_out and len(roles.arms) > 2:
         raise InputError(
             "hold_out", "0 with several arms: their policy is judged by cross-fitting",
@@ -178,7 +178,16 @@ def fit(
         checks = []
         for pair in pairs:
             with working_on(f"checking {pair.name}"):
-                checks.append(_checked(pair, despite_check))
+                pair.check_sizes()
+                # For copies the check would fail as well, for a reason that it cannot name.
+                pair.check_copies()
+                report = pair.check()
+            if report.stops and not despite_check:
+                hint = "To fit all the same, without a certificate, pass despite_check=True."
+                raise FailedCheckError(hint, report)
+            if report.doubts or (report.failures and not report.stops):
+                warnings.warn(report.message, CheckWarning, stacklevel=2)
+            checks.append(report)
         if not hold_out:
             n_folds = max(number_of_folds(pair, recipe.key) for pair in pairs)
             recipe = replace(recipe, n_folds=n_folds)
@@ -215,19 +224,6 @@ def _usable(trial: Trial) -> Trial:
     return replace(trial, X=frame_of(trial.X))
 
 
-def _checked(pair: Pair, despite_check: bool) -> RandomisationReport:
-    """The check of the rows, which stops a fit or warns."""
-    pair.check_sizes()
-    pair.check_copies()  # the check would fail as well, for a reason that it cannot name
-    report = pair.check()
-    if report.stops and not despite_check:
-        hint = "To fit all the same, without a certificate, pass despite_check=True."
-        raise FailedCheckError(hint, report)
-    if report.doubts or (report.failures and not report.stops):
-        warnings.warn(report.message, CheckWarning, stacklevel=3)
-    return report
-
-
 @dataclass
 class _Arm:
     """One arm: its scorer, evidence and estimator, and what the policy needs of all rows.
@@ -255,7 +251,7 @@ def _train_kept(
     from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
 
     with work.part("the model that is kept", work_of(names)):
-        fitted = train(pair, {name: make() for name, make in _makes(names, recipe).items()}, some)
+        fitted = train(pair, _makes(names, recipe), some)
         formula = formula_of(fitted.estimators[recipe.model])
         # Rows of other arms may have categories of their own.
         X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
@@ -452,17 +448,15 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
             "Pass the file of the fit.",
         )  # fmt: skip
     keys = row_keys(trial, recipe.key)
-    others = [name for name in dict.fromkeys(names) if name != recipe.model]
-    makes = _makes((recipe.model, *others), recipe)
+    makes = _makes((recipe.model, *names), recipe)
     arms = []
     for pair, known in zip(Pair.each(trial, keys), model.evidence.arms, strict=True):
         with working_on(f"fitting {', '.join(makes)}") as work:
             judged = pair
             if recipe.hold_out:
-                apart = recipe.held_out(pair.keys)
-                judged = pair.take(apart)
-                fitted = train(pair, {name: make() for name, make in makes.items()}, ~apart)
-                ranks = fitted.scores(judged.X)
+                held = recipe.held_out(pair.keys)
+                judged = pair.take(held)
+                ranks = train(pair, makes, ~held).scores(judged.X)
             else:
                 ranks = cross_fit(pair, makes, recipe, keys, with_chunks=False, work=work).ranks
         own = ranks.pop(recipe.model)

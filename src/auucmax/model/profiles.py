@@ -62,9 +62,12 @@ def _compare(columns: Sequence[Binned], inside: Floats, share: float, arm: str |
     """Some people, by the part (n,) of each, against the others; columns that differ most first."""
     found = []
     for column in columns:
-        counts = column.counts(inside)
-        parts = [_shares(counts), _shares(column.counts() - counts)]
-        distance = float(np.abs(np.nan_to_num(parts[0]) - np.nan_to_num(parts[1])).sum() / 2)
+        own = column.counts(inside)
+        counts = np.array([own, column.counts() - own])
+        # Shares among people with a value; NaN for a bin of fewer than 20.
+        known = np.where(counts >= LEAST_ROWS - 1e-6, counts, np.nan)
+        parts = known / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        distance = float(np.abs(np.subtract(*np.nan_to_num(parts))).sum() / 2)
         found.append(
             Profile(
                 name=column.name,
@@ -76,11 +79,6 @@ def _compare(columns: Sequence[Binned], inside: Floats, share: float, arm: str |
         )
     found.sort(key=lambda one: -one.distance)
     return People(share=share, n_columns=len(found), columns=tuple(found[:MOST_COLUMNS]), arm=arm)
-
-
-def _shares(counts: Floats) -> Floats:
-    """The share of each bin among people with a value; NaN for a bin of fewer than 20."""
-    return np.where(counts >= LEAST_ROWS - 1e-6, counts, np.nan) / max(counts.sum(), 1.0)
 
 
 def top_part(score: Floats, share: float) -> Floats:
@@ -144,11 +142,9 @@ def _driver(
     n_apart = np.count_nonzero(values != common)
     if min(n_apart, len(values) - n_apart if feature.levels else n_apart) < LEAST_ROWS:
         return None
-    means = [_mean(values, part, feature) for part in (on_top, 1 - on_top)]
+    top, rest = (_mean(values, part, feature) for part in (on_top, 1 - on_top))
     ranks = values if feature.levels else pd.Series(values).rank().to_numpy()
     deviation = float(values.std())
-    start = feature.start or 0.0
-    top, rest = (None if mean is None else mean + start for mean in means)
     return Driver(
         name=short(feature.name),
         category=short(feature.levels[k]) if feature.levels else None,
@@ -167,7 +163,7 @@ def _mean(values: Floats, part: Floats, feature: Feature) -> float | None:
     about = part @ values if feature.levels else part.sum()
     if about < LEAST_ROWS - 1e-6:
         return None
-    return float(np.average(values, weights=part))
+    return float(np.average(values, weights=part)) + (feature.start or 0.0)
 
 
 def _correlation(first: Floats, second: Floats) -> float | None:

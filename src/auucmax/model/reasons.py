@@ -10,15 +10,12 @@ values: whatever comes before a column in one order comes after it in the other.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._json import short
 from auucmax._validation import Floats
-from auucmax.encoding.columns import Column
 from auucmax.model.uplift_model import Scorer
 
 MOST = 3  #: columns per person
@@ -70,7 +67,7 @@ def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]
         some = frame.iloc[start : start + _BATCH]
         encoded = np.asarray(scorer.encoder.transform(some), dtype=np.float64)
         names, parts = parts_of(scorer, encoded, others)
-        words = _values(scorer, some, encoded, others)
+        words = _in_words(scorer, some, encoded, others)
         order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :MOST]
         size = np.abs(np.take_along_axis(parts, order, axis=1))
         least = np.maximum(_SMALL * size[:, :1], 1e-15)
@@ -92,34 +89,26 @@ def _places(scorer: Scorer) -> dict[str, NDArray[np.intp]]:
     return {name: np.array(places) for name, places in found.items()}
 
 
-def _values(
+def _in_words(
     scorer: Scorer, frame: pd.DataFrame, encoded: Floats, others: Floats
 ) -> dict[str, list[str]]:
     """The value of each person in each column, in words."""
     places, found = _places(scorer), dict[str, list[str]]()
     for column in scorer.encoder.columns_:
-        if column.name in places:
-            first = places[column.name][0]
-            # The value itself of a number that hardly varies, such as 0 and 1.
-            as_it_is = column.has_levels or column.kind == "boolean"
-            as_it_is |= len(np.unique(others[:, first])) <= 2
-            numbers = None if as_it_is else encoded[:, first]
-            found[column.name] = _in_words(column, frame[column.name], numbers)
+        if column.name not in places:
+            continue
+        first, values = places[column.name][0], frame[column.name]
+        # The value itself of a number that hardly varies, such as 0 and 1.
+        hardly = len(np.unique(others[:, first])) <= 2
+        if column.has_levels or column.kind == "boolean" or hardly:
+            given = [f"{value:g}" if isinstance(value, float) else value for value in values]
+            words = [f"= {short(value, 60)}" for value in given]
+        else:
+            low, high = ("early", "late") if column.kind == "date" else ("low", "high")
+            middle = column.fill or 0.0
+            words = [low if number < middle else high for number in encoded[:, first]]
+        found[column.name] = [
+            f"{short(column.name)} {'missing' if lacks else word}"
+            for lacks, word in zip(values.isna(), words, strict=True)
+        ]
     return found
-
-
-def _in_words(column: Column, values: pd.Series, numbers: Floats | None) -> list[str]:
-    """``numbers`` (n,) to be called low or high; None: the values themselves."""
-    name, missing = short(column.name), values.isna().to_numpy()
-    if numbers is None:
-        words = [f"= {_text(value)}" for value in values]
-    else:
-        low, high = ("early", "late") if column.kind == "date" else ("low", "high")
-        words = [low if number < (column.fill or 0.0) else high for number in numbers]
-    return [
-        f"{name} {'missing' if lacks else word}" for lacks, word in zip(missing, words, strict=True)
-    ]
-
-
-def _text(value: Any) -> str:
-    return short(f"{value:g}" if isinstance(value, float) else value, 60)

@@ -112,7 +112,9 @@ def find_segments(
     code, bounds = np.full(len(y), -1), []
     for number, own in enumerate(others):
         code[own] = number
-    for k in range(1, len(names)) if counted is not None else ():
+    for k in range(1, len(names)):
+        if counted is None:
+            break
         # Lower bounds on the effect of arm k, that hold together in all segments for all arms.
         kept = (code >= 0) & np.isin(arm, (0, k))
         found = strata_bounds(
