@@ -267,7 +267,13 @@ def target(
             paid = each[np.arange(n), choice.arm]
             columns["cost"] = np.where(choice.arm >= 0, paid, 0.0)[order]
     if reasons:
-        columns["reasons"] = _reasons(model, table, place, choice.arm)[order]
+        found = np.full(n, "", dtype=object)
+        for k, scorer in enumerate(model.scorers):
+            own = np.flatnonzero(choice.arm == k)
+            if len(own):
+                others = others_of(scorer, table.head(_COMPARED_ROWS))
+                found[own] = reasons_of(scorer, table.iloc[place[own]], others)
+        columns["reasons"] = found[order]
     # An id may have the name of one of these columns.
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
     ranked = pd.DataFrame({names.name: names.to_numpy()[order], **columns})
@@ -346,11 +352,9 @@ def _unlike(
     model: UpliftModel, shifts: Sequence[ScoreShift], choice: Choice, spend: float
 ) -> Missing | None:
     """That people are not like those of the trial, by the scores of an arm that matters."""
-    if not sum(choice.counts):
-        return None
     given = (np.array(choice.counts) > 0) | (at(model.evidence.policy.curve, spend)[0] > 0)
     unlike = [k for k in np.flatnonzero(given).tolist() if shifts[k].is_unlike]
-    if not unlike:
+    if not unlike or not sum(choice.counts):
         return None
     k = max(unlike, key=lambda number: shifts[number].distance)
     own = shifts[k]
@@ -407,19 +411,6 @@ def _people(
         "n_repeated": int((~once).sum()),
         "n_nameless": int(nameless[~out].sum()),
     }
-
-
-def _reasons(
-    model: UpliftModel, table: pd.DataFrame, place: NDArray[np.intp], arm: NDArray[np.intp]
-) -> NDArray[Any]:
-    """(n,) the reasons for the arm of each person; empty for those who get none."""
-    found = np.full(len(place), "", dtype=object)
-    for k, scorer in enumerate(model.scorers):
-        own = np.flatnonzero(arm == k)
-        if len(own):
-            others = others_of(scorer, table.head(_COMPARED_ROWS))
-            found[own] = reasons_of(scorer, table.iloc[place[own]], others)
-    return found
 
 
 def _order(

@@ -209,7 +209,7 @@ def number_of_folds(pair: Pair, key: str) -> int:
     )  # fmt: skip
 
 
-def fewest_rows(y: Floats, treated: Bools, some: Bools | slice = slice(None)) -> int:
+def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
     """The fewest rows of an arm, or of responders and others in an arm."""
     code = treated.astype(np.int64)
     n_kinds, who = 2, responders(y)

@@ -214,7 +214,7 @@ def policy_guarantee(
             _chunk_uplift(pair, score, chunk, k, bet_on[0], inside, own) for pair, score in arms
         ]
         uplift = np.column_stack(columns)
-        given.append(arms_above(uplift[~own], cost, rate_of(uplift[own], cost, budget)))
+        given.append(arms_at(uplift[~own], uplift[own], cost, budget))
         parts.append((chunk == k) & ~guide)
     try:
         found = certify_policy(
@@ -264,16 +264,15 @@ def _chunk_uplift(
     return tilted + quietly_calibrated(pair.take(earlier), ranks)(rank)
 
 
-def rate_of(uplift: Floats, cost: Floats, budget: float) -> float:
-    """The lowest rate of uplift to cost that a budget per person pays for; 0 if money is left."""
-    found = choose(uplift, cost=cost, budget=budget * len(uplift))
-    return found.threshold if found.is_cut else 0.0
+def arms_at(uplift: Floats, guides: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:
+    """(n,) the arm, 1 to K, that each person gets at a budget per person; 0 for none.
 
-
-def arms_above(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
-    """(n,) the arm, 1 to K, that each person gets if steps of this rate and above are taken."""
+    Steps are taken down to the lowest rate of uplift to cost that the budget pays for among other
+    people, whose uplifts are ``guides``; to 0 if money is left.
+    """
+    found = choose(guides, cost=cost, budget=budget * len(guides))
     steps = arm_steps(uplift, np.broadcast_to(cost, uplift.shape))
-    steps = steps.take(np.flatnonzero(steps.rate >= rate))
+    steps = steps.take(np.flatnonzero(steps.rate >= (found.threshold if found.is_cut else 0.0)))
     chosen = np.zeros(len(uplift), dtype=np.intp)
     chosen[steps.person] = steps.arm + 1  # later steps of a person come later
     return chosen

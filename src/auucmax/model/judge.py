@@ -186,9 +186,7 @@ def share_grid(treated: Bools, weight: Floats | None = None) -> Floats:
 
 def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[np.intp]:
     """The number of whole rows in each top share."""
-    if weight is None:
-        return np.floor(shares * n_rows + 1e-9).astype(np.intp)
-    total = np.cumsum(weight[::-1])
+    total = np.cumsum(np.ones(n_rows) if weight is None else weight[::-1])
     return np.searchsorted(total, shares * total[-1] * (1 + 1e-12), side="right")
 
 

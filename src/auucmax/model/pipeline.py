@@ -39,12 +39,11 @@ from auucmax.model.folds import (
 )
 from auucmax.model.guarantee import (
     TILT,
-    arms_above,
+    arms_at,
     counted_range,
     held_out,
     policy_guarantee,
     progressive,
-    rate_of,
 )
 from auucmax.model.judge import (
     arm_evidence,
@@ -369,7 +368,7 @@ def _policy(
     uplift = np.column_stack([one.uplift for one in fitted])
     policy = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
-    given = arms_above(uplift, price, rate_of(uplift, price, TOP * float(price.max())))
+    given = arms_at(uplift, uplift, price, TOP * float(price.max()))
     guarantee: Certificate | Missing = failed
     if not stops:
         scores = [(one.pair, one.chunk_score) for one in fitted if one.chunk_score is not None]
@@ -471,10 +470,9 @@ def _info(
 ) -> Fit:
     encoders = [one.scorer.encoder for one in fitted]
     estimator = fitted[0].estimator
-    lost = trial.lost
-    n_arms = len(trial.roles.arms)
     given = trial.other_arms or {}
-    n_lost = np.zeros(n_arms, np.int64) if lost is None else np.bincount(lost.arm, minlength=n_arms)
+    lost: Any = () if trial.lost is None else trial.lost.arm
+    n_lost = np.bincount(lost, minlength=len(trial.roles.arms))
     n_given = trial.n_rows + int(n_lost.sum()) + sum(given.values())
     # Labels of fewer than 20 rows are not named.
     others = {label: n for label, n in given.items() if n >= LEAST_ROWS}
@@ -525,7 +523,7 @@ def _collected() -> Iterator[list[str]]:
         # Rows of other folds of a column of many rare categories: the summary reports these.
         warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
         yield messages
-        own = [w for w in caught if issubclass(w.category, UserWarning)]
-        messages.extend(dict.fromkeys(str(w.message) for w in own))
-    for warning in {str(w.message): w for w in own}.values():
+        own = {str(w.message): w for w in caught if issubclass(w.category, UserWarning)}
+        messages.extend(own)
+    for warning in own.values():
         warnings.warn(warning.message, warning.category, stacklevel=4)
