@@ -17,6 +17,7 @@ from auucmax.campaign import assign
 from auucmax.campaign.assign import PLACES, hash_places, parse_arms
 from auucmax.data import read_table
 from auucmax.encoding.frames import frame_of
+from auucmax.results import State
 
 HALVES = "control=.5,mail=.5"
 THREE = "control=.2,mail=.3,phone=.5"
@@ -174,6 +175,14 @@ def test_a_model_chooses_and_a_part_explores(model):
     pd.testing.assert_frame_equal(
         people.set_index("person"), again.set_index("person").loc[people["person"]]
     )
+
+
+def test_nothing_is_expected_of_people_unlike_those_of_the_trial(model):
+    later = make_people(4_000, seed=9)
+    young = later[later["age"] < later["age"].quantile(0.3)]
+    found = assign(young, id="person", key="wave 1", model=model, share=0.3)
+    assert found.decision.state == State.UNKNOWN
+    assert found.decision.plan.guaranteed is None
 
 
 def test_a_model_of_several_arms_chooses_and_a_part_explores(arms_model):

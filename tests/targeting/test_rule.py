@@ -124,6 +124,21 @@ def test_a_guarantee_counts_at_its_own_cut_only(one_arm):
     assert money == pytest.approx(1_000 * (2.0 * 0.01 - 0.1 * 0.32))
 
 
+def test_without_any_interval_the_best_share_is_unknown(one_arm):
+    arm = one_arm.arms[0]
+    unknown = (None,) * len(arm.curve.spend)
+    curve = replace(arm.curve, band_lower=unknown, band_upper=unknown)
+    evidence = replace(
+        one_arm,
+        arms=(replace(arm, curve=curve),),
+        policy=replace(one_arm.policy, curve=curve),
+    )
+    decision = decide(evidence, Terms(cost=(0.01,), value=100.0), 1_000)
+    assert decision.state == State.UNKNOWN
+    assert decision.plan.missing.why == Why.FEW_ROWS
+    assert decision.plan.profit is None
+
+
 def test_a_failed_check_leaves_nothing_to_decide(one_arm):
     failed = replace(one_arm, failed_check=True)
     found = decide(failed, Terms(share=0.3), 1_000)

@@ -38,9 +38,9 @@ from auucmax.data.reading import table_of
 from auucmax.data.roles import check_names
 from auucmax.encoding.frames import as_given
 from auucmax.model import UpliftModel
-from auucmax.results import Decision, Numbers, Result, Terms
+from auucmax.results import Decision, Numbers, Result
 from auucmax.targeting.choose import choose
-from auucmax.targeting.rule import decide
+from auucmax.targeting.rule import without_guarantee
 
 Places = NDArray[np.int64]
 Texts = NDArray[Any]
@@ -268,8 +268,12 @@ def assign(
     labels, n_arms = rule.labels, len(rule.arms) - 1
     chance = np.tile(np.array([float(own) for own in rule.arms.values()]), (len(names), 1))
     more: dict[str, Any] = {}
-    own_choice = None
+    own_choice = decision = None
     if model is not None and len(frame):
+        # Of the list that `target` makes of them; nothing is guaranteed if some are left untreated.
+        decision = model.target(frame, share=share).decision
+        if explore or groups is not None:
+            decision = without_guarantee(decision)
         own_choice, values = _by_model(rule, model, frame, codes, names, float(share or 0))
         chance[:] = explore / n_arms
         chance[np.arange(len(names)), own_choice] = 1 - explore
@@ -309,9 +313,7 @@ def assign(
         explore=rule.explore,
         chosen=None if chosen is None else _counts(chosen, labels),
         n_explored=None if chosen is None else int((given != chosen).sum()),
-        decision=None if model is None else decide(
-            model.evidence, Terms(share=share), max(len(found), 1)
-        ),
+        decision=decision,
         balance=_balance(found, frame.drop(columns=named), chosen, rule) if check else (),
     )  # fmt: skip
 

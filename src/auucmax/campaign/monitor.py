@@ -351,7 +351,14 @@ class Monitor:
         y, clipped = _benefits(trial)
         of_pair = None
         if propensity is not None and self.least_propensity is not None:
-            of_pair = propensity[:, 1:] / (propensity[:, 1:] + propensity[:, :1])
+            both = propensity[:, 1:] + propensity[:, :1]
+            if np.ptp(both, axis=0).max() > 1e-6:
+                raise InputError(
+                    "propensity", "such that control and arm together are as likely for everybody",
+                    f"{both.min():g} to {both.max():g}",
+                    "Monitor one arm against the control, or people of one design.",
+                )  # fmt: skip
+            of_pair = propensity[:, 1:] / both
             smallest = float(np.minimum(of_pair, 1 - of_pair).min())
             if smallest < self.least_propensity - 1e-9:
                 raise InputError(
@@ -617,9 +624,14 @@ def last_closed_day(as_of: Any, window: float) -> int:
     """
     try:
         moment = np.datetime64(as_of or "now", "s")
+        if moment > np.datetime64("now", "s") + np.timedelta64(1, "D"):
+            raise ValueError
     except ValueError as error:
         raise InputError(
-            "as_of", "a date such as '2026-03-01'", repr(as_of), "Write it like this."
+            "as_of",
+            "a date such as '2026-03-01', not in the future",
+            repr(as_of),
+            "Outcomes of open windows would count as known.",
         ) from error
     return int(np.floor(moment.astype(np.int64) / 86400 - window + 1e-9)) - 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,7 +92,10 @@ def plan_at(
     one_arm = len(shares) == 1
     own = np.rint(shares * n_people).astype(int).tolist() if counts is None else list(counts)
     n_treated = int(sum(own))
-    if n_treated == 0 and (counts is not None or missing is None):
+    by_profit = terms.has_profit and terms.share is None and terms.budget is None
+    if n_treated == 0 and by_profit and not np.isfinite(_ends(evidence.policy.curve)).any():
+        missing = Missing(why=Why.FEW_ROWS, got=float(evidence.n_rows))  # no other plan is known
+    elif n_treated == 0 and (counts is not None or missing is None):
         gain = lower = upper = 0.0
         missing = None
     elif missing is None and evidence.failed_check:
@@ -124,6 +128,11 @@ def plan_at(
         guaranteed=guaranteed,
         missing=missing,
     )
+
+
+def _ends(curve: Curve) -> Floats:
+    """Lower ends of the band where somebody is treated."""
+    return np.array(curve.band_lower, dtype=np.float64)[np.array(curve.spend) > 0]
 
 
 def _estimate(ends: Floats) -> Estimate:
@@ -225,6 +234,13 @@ def decide(
         everyone=everyone,
         certain=certain,
     )
+
+
+def without_guarantee(decision: Decision) -> Decision:
+    """The decision if its guarantee does not hold for these people."""
+    plan = replace(decision.plan, guaranteed=None)
+    failed = decision.state == State.UNKNOWN
+    return replace(decision, plan=plan, state=state_of(plan, failed), certain=None)
 
 
 def _lower(plan: Plan) -> float:
