@@ -397,7 +397,7 @@ def test_known_propensities_replace_the_shares(three, rows):
     assert [arm.effect for arm in first.arms] == [arm.effect for arm in second.arms]
     assert first.ratio_p_value > 0.01
     # A person is as likely to be in one of the two arms as anybody else.
-    uneven = even.assign(**{f"chance {ARMS[1]}": np.where(even["age"] > 50, 0.5, 1 / 3)})
+    uneven = even.assign(**{f"chance {ARMS[1]}": np.where(even["age"] > 0.5, 0.5, 1 / 3)})
     with pytest.raises(InputError) as caught:
         Monitor(**THREE, propensity=columns, least_propensity=0.1).look(uneven, as_of=END)
     assert caught.value.parameter == "propensity"
