@@ -123,17 +123,12 @@ def check_trial(
         multiple = float(ndtri(0.5 + LEVEL / 2) + ndtri(POWER))
         detectable = None if effect.se is None else multiple * effect.se
         arms.append(ArmCheck(pair.name, report, describe_rows(pair), effect, detectable))
-    return TrialCheck(trial, tuple(arms), _codes(trial), quantities_of(trial))
-
-
-def _codes(trial: Trial) -> tuple[str, ...]:
-    """Features whose whole numbers a fit uses as categories."""
-    roles = trial.roles
+    roles, codes = trial.roles, tuple[str, ...]()
     with warnings.catch_warnings(), suppress(ValueError, OverflowError):  # a fit reports them
         warnings.simplefilter("ignore", UserWarning)
         encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
-        return tuple(encoder.fit(trial.X).code_columns)
-    return ()
+        codes = tuple(encoder.fit(trial.X).code_columns)
+    return TrialCheck(trial, tuple(arms), codes, quantities_of(trial))
 
 
 def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dict[str, float]:

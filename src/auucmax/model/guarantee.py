@@ -152,7 +152,7 @@ def _guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int)
     if len(chunks) < 2:
         return None
     treated = np.concatenate([arms for _, _, arms in chunks[1:]])
-    least = min(int(treated.sum()), int((~treated).sum())) / LEAST_ROWS
+    least = np.bincount(treated, minlength=2).min() / LEAST_ROWS
     n_shares = next((n for n in (20, 10, 4) if n <= least), None)
     if n_shares is None:
         return None

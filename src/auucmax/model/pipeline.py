@@ -74,7 +74,6 @@ from auucmax.results import (
     PolicyEvidence,
     Why,
 )
-from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.choose import check_money
 from auucmax.targeting.costs import arm_costs
 from auucmax.targeting.quantiles import ScoreQuantiles
@@ -293,7 +292,17 @@ def _fit_arm(
         ranks, rank, fold, chunk_score = apart.ranks, apart.rank, apart.fold, apart.chunk_score
         guarantee, cuts = progressive(pair, apart, recipe)
         calibration = calibrated(pair, ranks[recipe.model])
-        calibration = _in_scores(calibration, ScoreQuantiles.of(score))
+        # In scores of the model that is kept: a rank r stands for the score that cuts off the share
+        # 1 - r. A score of several ranks gets the mean of their uplifts.
+        quantiles = ScoreQuantiles.of(score)
+        knots, _ = quantiles.cut(1 - np.array(calibration.score))
+        knots = np.clip(knots, quantiles.score[-1], quantiles.score[0])
+        levels, code = np.unique(knots, return_inverse=True)
+        means = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
+        means = np.maximum.accumulate(means)  # means of equal uplifts differ by rounding
+        calibration = replace(
+            calibration, score=tuple(levels.tolist()), uplift=tuple(means.tolist())
+        )
         quantiles = ScoreQuantiles.of(score, pair.people)
     uplift = np.empty(len(fold))
     for k in np.unique(fold):
@@ -326,20 +335,6 @@ def _fit_arm(
         scorer = replace(scorer, slope=slope, centre=(high + low) / 2)
     uplift = uplift + tilt * (rank - 0.5)
     return _Arm(pair, scorer, evidence, fitted.estimators[recipe.model], uplift, chunk_score)
-
-
-def _in_scores(calibration: Calibration, quantiles: ScoreQuantiles) -> Calibration:
-    """A calibration of ranks as one of the scores of the model that is kept.
-
-    A rank r stands for the score that cuts off the share 1 - r. A score of several ranks gets the
-    mean of their uplifts.
-    """
-    knots, _ = quantiles.cut(1 - np.array(calibration.score))
-    knots = np.clip(knots, quantiles.score[-1], quantiles.score[0])
-    levels, code = np.unique(knots, return_inverse=True)
-    uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
-    uplift = np.maximum.accumulate(uplift)  # means of equal uplifts differ by rounding
-    return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
 
 
 # The policy over all arms
@@ -458,9 +453,10 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
                 ranks = train(pair, makes, ~held).scores(judged.X)
             else:
                 ranks = cross_fit(pair, makes, recipe, keys, with_chunks=False, work=work).ranks
-        own = ranks.pop(recipe.model)
-        crossed = not recipe.hold_out
-        again = arm_evidence(judged, own, check=None, rivals=ranks, cross_fitted=crossed)
+        again = arm_evidence(
+            judged, ranks.pop(recipe.model), check=None, rivals=ranks,
+            cross_fitted=not recipe.hold_out,
+        )  # fmt: skip
         arms.append(replace(known, rivals=again.rivals))
     return replace(model.evidence, arms=tuple(arms))
 
