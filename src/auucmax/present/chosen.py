@@ -51,7 +51,8 @@ def decision_brief(found: Decision) -> Brief:
         facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
     if plan.guaranteed is not None and plan.guaranteed > 0:
         least = words.at_least(plan.guaranteed)
-        unit = "" if plan.terms.has_profit else f" {words.gains(found.outcome)}"
+        unit = f" {words.gains(found.outcome)} over treating nobody"
+        unit = "" if plan.terms.has_profit else unit
         facts.append((f"Guaranteed {_what(plan)}", least + unit))
     if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
         facts.append((words.everyone(), _expected(everyone, found)))
@@ -93,7 +94,7 @@ def _expected(plan: Plan, found: Decision) -> str:
     if plan.profit is not None:
         return f"expected {words.profit(own)}"
     places, unit = words.places_of(own), words.gains(replace(outcome, lower_is_better=False))
-    change = ("decrease of", "increase of") if outcome.lower_is_better else ("gain", "loss of")
+    change = ("decrease", "increase of") if outcome.lower_is_better else ("gain", "loss of")
     gain = words.up_or_down(own, *change, lambda value: words.number(value, places), unit)
     return f"expected {gain}"
 
@@ -114,6 +115,9 @@ def _instead(found: Decision) -> str | None:
         n = sum(better.counts)
         share = words.percent(n / better.n_people)
         return f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
+    if found.plan.missing is not None and found.plan.missing.why == Why.OTHER_COSTS:
+        prices = [f"{cost:.12g}" for cost in found.plan.terms.cost or ()]
+        return f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
     if found.state in (State.HARM, State.LOSS):
         return "treat nobody"
     if found.state == State.UNCLEAR or _others_known(found.plan):

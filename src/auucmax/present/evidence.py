@@ -24,6 +24,7 @@ from auucmax.results import (
 )
 
 TOP = 0.3  # of the people, or of the spending, in the verdict
+EVERYONE = 0.995  # of the people: shown as 100%
 _PEOPLE = {
     Basis.CROSS_FITTED: "people",
     Basis.HELD_OUT: "held-out people",
@@ -75,6 +76,9 @@ def evidence_brief(found: Evidence) -> Brief:
         step = "treat nobody"
     elif state in (State.UNCLEAR, State.UNKNOWN):
         step = "collect more people: auucmax plan --model MODEL says how many"
+    elif several and set(policy.curve.costs) == {1.0}:
+        again = words.fit_with_costs([own.arm for own in found.arms], [".."] * len(found.arms))
+        step = f"{again} if the arms cost different amounts, then auucmax report MODEL"
     return in_words(_verdict(found, state), [*facts, trial], caveats, step, details)
 
 
@@ -137,7 +141,16 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
     place = min(inner, key=lambda k: abs(curve.spend[k] - TOP * curve.spend[-1]))
     share = words.percent(sum(curve.shares[place]))
     who = f"treating the top {share}"
+    scale, _ = words.unit(outcome)
     if len(found.arms) > 1:
+        if sum(curve.shares[place]) > EVERYONE:  # at low cost: compare with one arm for all
+            like = Estimate(value=curve.gain[-1], se=curve.se[-1])
+            best = max(found.arms, key=lambda arm: arm.effect.value)
+            simple = words.number(scale * best.effect.value, words.places_of(like, scale))
+            return (
+                f"the best arm for each person gains {words.rate(like.value, outcome, like)} "
+                f"({words.arm_name(found.roles, best.arm)} for everyone: {simple})"
+            ), (curve.band_lower[-1] or 0) > 0
         who = f"treating {share} with the best arm for each"
     gain, random, whole = curve.gain[place], curve.random[place], curve.gain[-1]
     significant = (curve.band_lower[place] or 0) > 0
@@ -145,7 +158,6 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
         part, by_chance = words.percent(gain / whole), words.percent(random / whole)
         return f"{who} captures {part} of the total effect (random: {by_chance})", significant
     like = Estimate(value=gain, se=curve.se[place])
-    scale, _ = words.unit(outcome)
     by_chance = words.number(scale * random, words.places_of(like, scale))
     return f"{who} gains {words.rate(gain, outcome, like)} (random: {by_chance})", significant
 
@@ -156,7 +168,10 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
         return "all people have the same score"
     state = _state(arm.gain, arm.certificate.gain if arm.certificate else None)
     if arm.certificate is not None and state == State.GUARANTEED:
-        return f"beats random targeting, guaranteed gain {_at_least(arm.certificate, outcome)}"
+        gain = words.rate(arm.gain.value, outcome, arm.gain)
+        least = words.at_least(words.unit(outcome)[0] * arm.certificate.gain)
+        sure = words.percent(1 - arm.certificate.delta)
+        return f"beats random targeting by {gain}, guaranteed {least} ({sure})"
     if state == State.UNKNOWN:
         return f"not judged: {arm.gain.missing}" if arm.gain.missing else "not judged"
     starts = {
@@ -165,11 +180,6 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
         State.LOSS: "worse than random targeting",
     }
     return f"{starts[state]}: {words.effect(arm.gain, outcome)}"
-
-
-def _at_least(found: Certificate, outcome: Outcome) -> str:
-    scale, per = words.unit(outcome)
-    return f"{words.at_least(scale * found.gain)} {per} ({1 - found.delta:.0%})"
 
 
 def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
@@ -191,9 +201,12 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
         return f"none: {words.why(missing)}"
     if found.gain <= 0:
         return "none: too few people, or too small a gain"
-    parts = [f"gain {_at_least(found, outcome)}"]
+    over = "treating nobody" if found.claim == "policy" else "random targeting"
+    scale, per = words.unit(outcome)
+    least = f"{words.at_least(scale * found.gain)} {per} ({words.percent(1 - found.delta)})"
+    parts = [f"gain over {over} {least}"]
     if found.claim == "policy":
-        parts.append(f"over treating nobody, at a budget of {found.budget:g} per person")
+        parts.append(f"at a budget of {found.budget:g} per person")
     if found.trained_on != (1.0, 1.0):
         low, high = map(words.percent, found.trained_on)
         parts.append(f"models trained on {low} to {high} of the people")

@@ -74,7 +74,7 @@ def _verdict(run: Comparison, found: Verification, extra: str) -> str:
 
 def _name(own: Comparison, found: Verification) -> str:
     if own.against == Against.EVERYONE:
-        return f"Over {words.everyone(words.arm_name(found.roles, str(own.arm)))}"
+        return f"Over {words.arm_name(found.roles, str(own.arm))} for everyone"
     return "Over random people" if own.against == Against.RANDOM else "Had all chosen got it"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable
 
 from auucmax._json import short
@@ -133,10 +134,12 @@ def at_least(value: float) -> str:
 
 
 def profit(found: Estimate) -> str:
-    """A profit or a loss, which is an amount above 0, with its interval if there is one.
+    """A profit, or a loss if it is clear, with its interval if there is one.
 
     >>> profit(Estimate(value=-300.0, lower=-500.0, upper=-100.0))
     'loss of 300 (100 to 500)'
+    >>> profit(Estimate(value=-300.0, lower=-700.0, upper=100.0))
+    'profit -300 (-700 to 100)'
     """
     return up_or_down(found, "profit", "loss of", lambda value: money(value, found))
 
@@ -144,9 +147,9 @@ def profit(found: Estimate) -> str:
 def up_or_down(
     found: Estimate, gain: str, loss: str, amount: Callable[[float], str], unit: str = ""
 ) -> str:
-    """A total that is called a gain above 0, and a loss without its sign below."""
+    """A total that is called a gain, or a loss without its sign if all of it is below 0."""
     name, value, lower, upper = gain, found.value, found.lower, found.upper
-    if value < 0:
+    if value < 0 and (upper is None or upper <= 0):
         name, value = loss, -value
         if lower is not None and upper is not None:
             lower, upper = -upper, -lower
@@ -199,8 +202,18 @@ def policy_name(against: str) -> str:
 
 
 def everyone(arm: str = "") -> str:
-    """The policy of treating everyone; ``arm``: its name, where there are several."""
-    return f"{arm} for everyone" if arm else "Treat everyone"
+    """The case that everyone is treated; ``arm``: its name, where there are several."""
+    return f"If everyone gets {arm}" if arm else "If everyone is treated"
+
+
+def fit_with_costs(arms: Iterable[str], prices: Iterable[str]) -> str:
+    """The advice to fit again with the cost of each arm.
+
+    >>> fit_with_costs(["mail", "a call"], ["1", "3"])
+    "fit again with --cost 'mail=1,a call=3'"
+    """
+    costs = ",".join(f"{short(arm)}={price}" for arm, price in zip(arms, prices, strict=True))
+    return f"fit again with --cost {shlex.quote(costs)}"
 
 
 def percent(share: float) -> str:
