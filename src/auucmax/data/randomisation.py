@@ -34,7 +34,7 @@ BY_CLUSTER = 0.5
 NEARLY_NONE = 0.1
 # With less expected than this, clusters without variation may be an accident.
 ENOUGH = 10.0
-_SIZES_UNTESTED = "the sizes of the arms (pass expected_share=, the planned share)"
+_SIZES_UNTESTED = "the sizes of the arms (the planned share is not given)"
 
 
 def check_randomisation(

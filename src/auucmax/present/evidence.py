@@ -76,6 +76,8 @@ def evidence_brief(found: Evidence) -> Brief:
         step = "treat nobody"
     elif state in (State.UNCLEAR, State.UNKNOWN):
         step = "collect more people: auucmax plan --model MODEL says how many"
+    elif asked := randomisation.options(checks):
+        step = f"fit again with {asked}; else auucmax report MODEL"
     elif several and set(policy.curve.costs) == {1.0}:
         again = words.fit_with_costs([own.arm for own in found.arms], [".."] * len(found.arms))
         step = f"{again} if the arms cost different amounts, then auucmax report MODEL"

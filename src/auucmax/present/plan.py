@@ -25,7 +25,7 @@ def _(found: TrialPlan) -> Brief:
     return in_words(
         _verdict(found),
         [*facts, ("Assumed", f"{base} without treatment, {treated} treated")],
-        next_step=f"auucmax assign PEOPLE --arms {_shares(found)} --key NAME",
+        next_step=f"auucmax assign PEOPLE --id ID {_shares(found)} --key SECRET -o list.csv",
     )
 
 
@@ -70,4 +70,4 @@ def _shares(found: TrialPlan) -> str:
     arms = arms or tuple(f"arm{k}" for k in range(1, found.n_arms + 1))
     each = found.treated_share / found.n_arms
     shares = {"control": 1 - found.treated_share} | dict.fromkeys(arms, each)
-    return ",".join(f"{name}={share:.3g}" for name, share in shares.items())
+    return words.option("arms", [f"{name}={share:.3g}" for name, share in shares.items()])

@@ -6,7 +6,7 @@ The numbers of a check come from its report or, as in a model file, from a dicti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -79,12 +79,11 @@ def verdict(found: Check) -> str:
         )
     if not tests:
         return "The randomisation is unknown: nothing could be tested."
-    smallest = words.p_value(min(test["adjusted_p_value"] for test in tests))
     n = f"{len(tests)} test{'s' * (len(tests) > 1)}"
     after = ""
     if found["provided"]:
         after = f", if {words.joined(found['provided'])} were recorded after treatment"
-    return f"The trial looks randomised{after} ({n}, smallest corrected p {smallest})."
+    return f"The trial looks randomised{after} ({n})."
 
 
 def tag(found: Check | None) -> tuple[str, str]:
@@ -110,15 +109,28 @@ def questions(found: Check) -> tuple[str, ...]:
     if found["households"]:
         names = words.joined(found["households"], "or")
         asked.append(
-            f"do rows with the same {names} belong together, such as a household? Then name it in "
-            f"'groups': otherwise intervals are too narrow."
+            f"do rows with the same {names} belong together, such as a household? Then "
+            f"{words.option('groups', found['households'][:1])}: otherwise intervals are too "
+            f"narrow."
         )
     asked += [
         f"{short(doubt['feature'])} predicts the {doubt['target']} with {doubt['measure']} "
-        f"{doubt['value']:.2f}. If it was recorded after treatment, name it in 'after'."
+        f"{doubt['value']:.2f}. If it was recorded after treatment: "
+        f"{words.option('after', [doubt['feature']])}."
         for doubt in found["doubts"]
     ]
     return tuple(asked)
+
+
+def options(checks: Iterable[Check]) -> str:
+    """The options that the answers to the questions may need."""
+    given = {}
+    for found in checks:
+        for name in found["households"][:1]:
+            given[f"{words.option('groups', [name])} if its rows belong together"] = None
+        for name in dict.fromkeys(doubt["feature"] for doubt in found["doubts"]):
+            given[f"{words.option('after', [name])} if it was recorded after treatment"] = None
+    return words.joined(given)
 
 
 def advice(found: Check) -> tuple[str, ...]:
@@ -130,21 +142,21 @@ def advice(found: Check) -> tuple[str, ...]:
     given = []
     if not found["tests"]:
         given.append("give the planned share of the treated, or more features")
-    if after:
-        names = words.joined(dict.fromkeys(after))
-        given.append(f"if {names} was recorded after treatment, name it in 'after'")
-    if depends:
-        given.append("find out how people were assigned")
-        if not found["evened"]:
-            given[-1] += "; if probabilities differed by design, name their column in 'propensity'"
+    assigned = "find out how people were assigned"
+    if not found["evened"]:
+        assigned += "; if probabilities differed by design: --propensity COLUMN"
+    if late := list(dict.fromkeys([*after, *found["treated_by"]])):
+        were = "were" if len(late) > 1 else "was"
+        cure = f"if {words.joined(late)} {were} recorded after treatment: "
+        cure += words.option("after", late)
+        given.append(f"{cure}; if not, {assigned}" if depends else cure)
+    elif depends:
+        given.append(assigned)
     given += [text for name, text in _ADVICE.items() if name in failed]
-    if numbered := [name for name in found["treated_by"] if name in found["names"]]:
-        names = words.joined(numbered)
-        given.append(f"if {names} was numbered after treatment, name it in 'after'")
     if (failed or depends) and not found["grouping"]:
-        given.append(
-            "if whole groups were treated together (households), name their column in 'groups'"
-        )
+        groups = words.option("groups", found["households"][:1] or ["COLUMN"])
+        grouped = f"if whole groups were treated together (households): {groups}"
+        given.insert(0 if found["households"] and not late else len(given), grouped)
     return tuple(given)
 
 
@@ -232,14 +244,23 @@ def _(found: TrialCheck) -> Brief:
     facts.append(("Trial", f"{words.people(sum(sizes))}: {words.counts(names, sizes)}"))
     others = found.trial.other_arms or {}
     facts.append(("Left out", words.counts(others, others.values())))
+    n_lost = 0 if found.trial.lost is None else len(found.trial.lost.arm)
+    facts.append(("No outcome", f"{n_lost:,} rows, left out" if n_lost else ""))
     details.append(("Read as categories", words.joined(found.codes)))
     details.append(("Read as numbers", words.joined(found.quantities)))
     advised = advice(bad)
     arm = words.arm_name(roles, found.arms[checks.index(bad)].arm)
+    first = f"{arm}: {verdict(bad)}" if several and not bad["ok"] else verdict(bad)
+    harmful = [words.arm_name(roles, own.arm) for own in found.arms if words.side(own.effect) < 0]
+    if harmful and not found.failed:
+        first += f" {words.joined(harmful) if several else 'The treatment'} did harm on average"
+        lower = f", unless a lower {short(roles.outcome.name)} is better (--lower-is-better)"
+        first += "." if roles.outcome.lower_is_better else f"{lower}."
+    also = words.joined(filter(None, [options(checks), "--drop-missing-outcomes" * (n_lost > 0)]))
     return in_words(
-        f"{arm}: {verdict(bad)}" if several and not bad["ok"] else verdict(bad),
+        first,
         facts,
         [text for check in checks for text in questions(check)],
-        advised[0] if advised else "auucmax fit, with the same options",
+        advised[0] if advised else f"auucmax fit, with the same options{also and f' and {also}'}",
         details,
     )

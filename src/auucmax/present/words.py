@@ -206,14 +206,23 @@ def everyone(arm: str = "") -> str:
     return f"If everyone gets {arm}" if arm else "If everyone is treated"
 
 
+def option(name: str, values: Iterable[str]) -> str:
+    """An option of a command, in quotes where a shell needs them.
+
+    >>> option("after", ["clicks", "page views"])
+    "--after 'clicks,page views'"
+    """
+    return f"--{name} {shlex.quote(','.join(map(short, values)))}"
+
+
 def fit_with_costs(arms: Iterable[str], prices: Iterable[str]) -> str:
     """The advice to fit again with the cost of each arm.
 
     >>> fit_with_costs(["mail", "a call"], ["1", "3"])
     "fit again with --cost 'mail=1,a call=3'"
     """
-    costs = ",".join(f"{short(arm)}={price}" for arm, price in zip(arms, prices, strict=True))
-    return f"fit again with --cost {shlex.quote(costs)}"
+    costs = [f"{short(arm)}={price}" for arm, price in zip(arms, prices, strict=True)]
+    return f"fit again with {option('cost', costs)}"
 
 
 def percent(share: float) -> str:
