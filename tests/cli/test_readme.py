@@ -104,4 +104,4 @@ def test_before_and_after(folder):
             outcomes.to_csv("outcomes.csv", index=False)
         printed.append(runs(arguments).output)
     assert re.search(r"Average effect +\+\d", printed[2]), printed[2]  # of mail, not of the control
-    assert "gained" in printed[4], printed[4]
+    assert "The campaign worked" in printed[4], printed[4]
