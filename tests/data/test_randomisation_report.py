@@ -29,7 +29,7 @@ def test_what_cannot_be_tested_is_said() -> None:
     assert not report.tests
     assert report.ok is False
     assert report.to_dict()["ok"] is False
-    for note in ("pass expected_share", "more rows than columns", "50 rows of each arm"):
+    for note in ("planned share", "more rows than columns", "50 rows of each arm"):
         assert note in " ".join(report.notes)
     only = Trial(pd.DataFrame({"one": np.ones(500)}), np.arange(500) % 3, np.arange(500) % 2)
     report = check_randomisation(only, expected_share=0.5)

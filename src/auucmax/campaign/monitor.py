@@ -243,14 +243,15 @@ class Monitor:
     def __post_init__(self) -> None:
         given = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "model"}
         self.options = _plain({name: own for name, own in given.items() if own is not None})
-        for name in ("date",) if self.model else ("date", "treatment", "outcome"):
-            if not getattr(self, name):
-                raise InputError(name, "the name of a column", "none", "Name the column.")
         of_model = [name for name in _KNOWN_TO_MODELS if getattr(self, name)]
         if self.model and of_model:
             raise InputError(
-                of_model[0], "left out with a model, which knows it", "both", "Leave it out."
-            )
+                of_model[0], "left out with a model, which knows it", "both",
+                f"Leave out {', '.join(name.replace('_', '-') for name in of_model)}.",
+            )  # fmt: skip
+        for name in ("date",) if self.model else ("date", "treatment", "outcome"):
+            if not getattr(self, name):
+                raise InputError(name, "the name of a column", "none", "Name the column.")
         check_level(self.delta, "delta")
         least = self.least_propensity
         if (self.propensity is None) != (least is None) or not 0 < (least or 0.5) <= 0.5:

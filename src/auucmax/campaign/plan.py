@@ -362,9 +362,9 @@ def plan_trial(
         known["gain"] = float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
     elif explained is not None or (gain is None and model is None):
         raise InputError(
-            "gain", "given, or effect_sd with explained: they say how good the ranking is",
+            "gain", "given, or a standard deviation of the effects and the share explained",
             "neither" if gain is None else "both",
-            "Give a gain of 0.005, say, or an effect_sd of 0.03 and explained 0.3.",
+            "Give a gain of 0.005, say, or a deviation of 0.03 of which 0.3 is explained.",
         )  # fmt: skip
     pilots: list[dict[str, Any]] = [{}]
     arms: tuple[str, ...] = ()

@@ -496,7 +496,7 @@ def _read(
     frame = table_of(table).reset_index(drop=True)
     if (chosen is None) == (people is None):
         got = "neither" if chosen is None else "both"
-        raise InputError("chosen", "given, or people, but not both", got, "Pass one of them.")
+        raise InputError("chosen", "given, or a list, but not both", got, "Pass one of them.")
     if model is not None:
         named = _as_fitted(named, model, frame)
     is_assigned, left_out = False, (0, 0)
@@ -580,7 +580,7 @@ def _with_list(
     """
     id, control = named["id"], named["control"]
     if id is None:
-        raise InputError("id", "given with people", "none", "Name the column of ids in both.")
+        raise InputError("id", "given with a list", "none", "Name the column of ids in both.")
     check_names(frame, [id])
     check_names(people, [id])
     own, texts = (id_texts(t[id], f"the id {id!r}") for t in (frame, people))

@@ -15,7 +15,8 @@ from auucmax.cli.tables import Source, read_model, read_rows
 
 _FILES = "the model file and the rows so far; or the rows alone"
 _SETTINGS: Group = (
-    shared("date", str | None, "Column of the day on which a person entered the trial.",
+    shared("date", str | None, "Column of the day on which a person entered the trial "
+           "(required at the first look).",
            metavar="COLUMN"),
     shared("window", str | None, "Days after that day until an outcome counts, such as 30d; 0 by "
            "default."),
@@ -27,9 +28,13 @@ _SETTINGS: Group = (
            "arm: \"A=.3,B=.2\". It is tested at every look."),
     shared("delta", float | None, "Probability that any bound ever fails; .05 by default."),
 )  # fmt: skip
-_COLUMNS = columns(
-    "treatment outcome treated control id groups propensity lower_is_better outcome_range"
-)
+_COLUMNS: Group = (
+    shared("treatment", str | None, "Column of the arm that a person was assigned to (required "
+           "without a model).", "-t", metavar="COLUMN"),
+    shared("outcome", str | None, "Column of the outcome, empty where it is not known (required "
+           "without a model).", "-y", metavar="COLUMN"),
+    *columns("treated control id groups propensity lower_is_better outcome_range"),
+)  # fmt: skip
 
 
 @command(given=_COLUMNS, settings=_SETTINGS, source=SOURCE)

@@ -26,12 +26,13 @@ _FORMULA = r"[=@\t\r]|[+-](?![\d.,]+$)"  # what a spreadsheet would run; -5 is a
 class Answer:
     """The result of a command, which :mod:`auucmax.present` has words for, or a text.
 
-    ``saved``: the file that was written; ``model``: the file of the model, for the next step;
-    ``more``: what ``--json`` adds; ``failed``: exit code 1.
+    ``saved``: the file that was written, with a ``remark``; ``model``: the file of the model, for
+    the next step; ``more``: what ``--json`` adds; ``failed``: exit code 1.
     """
 
     result: Any
     saved: Path | None = None
+    remark: str = ""
     model: Path | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
     failed: bool = False
@@ -56,7 +57,7 @@ def show(answer: Answer, *, as_json: bool, details: bool, quiet: bool) -> None:
             found = replace(found, facts=(), details=(), next_step=None)
         tell(*brief.text(found, details=details, file=model).split("\n"))
     if answer.saved is not None and not quiet:
-        tell(f"Saved {answer.saved}")
+        tell(f"Saved {answer.saved}{answer.remark}")
 
 
 def print_json(values: Mapping[str, Any]) -> None:

@@ -14,13 +14,14 @@ from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_rows
 
 _ASSUMED: Group = (
-    shared("base_rate", float | None, "Mean outcome without treatment; by default that of PAST or "
-           "MODEL."),
-    shared("effect", float | None, "Average effect; by default that of MODEL."),
+    shared("base_rate", float | None, "Mean outcome without treatment, .1 is 10%; by default that "
+           "of PAST or MODEL."),
+    shared("effect", float | None, "Average effect, .02 is 2 per 100 people (required without a "
+           "model)."),
     shared("gain", float | None, "Gain of the ranking over random targeting: its AUUC less half of "
-           "the effect."),
-    shared("effect_sd", float | None, "In place of --gain: standard deviation of the effects over "
-           "people, with --explained."),
+           "the effect (required without a model, unless --effect-sd is given)."),
+    shared("effect_sd", float | None, "In place of --gain, with --explained: standard deviation of "
+           "the effects over people."),
     shared("explained", float | None, "Share of the variance of the effects that the score "
            "explains."),
     shared("treated_share", float | None, "Share of the rows in all arms together; .5 by default."),

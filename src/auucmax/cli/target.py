@@ -71,6 +71,7 @@ def target(
     all numbers.
     """
     from auucmax.model import Limits
+    from auucmax.results import State
 
     check_table_target(output, model, new, *([] if exclude is None else [exclude]))
     limits = Limits(
@@ -87,4 +88,7 @@ def target(
         limits=limits, exclude=unwanted, reasons=reasons,
     )  # fmt: skip
     write_table(found.people if everyone else found.chosen(), output)
-    return Answer(found, saved=output, model=model)
+    remark = ""
+    if found.n_treated and found.decision.state in (State.HARM, State.LOSS, State.UNCLEAR):
+        remark = " (the people asked for, although treating them is not advised)"
+    return Answer(found, saved=output, remark=remark, model=model)

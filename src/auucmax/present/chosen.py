@@ -107,6 +107,9 @@ def _others_known(plan: Plan) -> bool:
 def _instead(found: Decision) -> str | None:
     """What to do instead of a plan that is no advice."""
     better = found.better
+    if found.plan.missing is not None and found.plan.missing.why == Why.OTHER_COSTS:
+        prices = [f"{cost:.12g}" for cost in found.plan.terms.cost or (1.0,) * len(found.arms[1:])]
+        return f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
     if found.is_good or not sum(found.plan.counts):
         return None
     if found.plan.missing is not None and found.plan.missing.why == Why.FAILED_CHECK:
@@ -115,9 +118,6 @@ def _instead(found: Decision) -> str | None:
         n = sum(better.counts)
         share = words.percent(n / better.n_people)
         return f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
-    if found.plan.missing is not None and found.plan.missing.why == Why.OTHER_COSTS:
-        prices = [f"{cost:.12g}" for cost in found.plan.terms.cost or ()]
-        return f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
     if found.state in (State.HARM, State.LOSS):
         return "treat nobody"
     if found.state == State.UNCLEAR or _others_known(found.plan):

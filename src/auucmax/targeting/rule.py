@@ -36,6 +36,10 @@ def check_terms(terms: Terms, evidence: Evidence) -> None:
         raise InputError("share", "left out with budget", "both", "Leave one out.")
     if terms.budget is not None and not any(terms.cost or ()):
         raise InputError("budget", "given with a cost above 0", "no cost", "Pass the cost as well.")
+    if terms.value is not None and terms.cost is None:
+        raise InputError(
+            "cost", "given with a value", "none", "Pass the cost of treating one person."
+        )
     if terms.share is None and terms.budget is None:
         expected = "given, unless a budget with its cost, or cost and value are"
         if evidence.failed_check:
