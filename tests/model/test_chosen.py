@@ -158,7 +158,7 @@ def test_excluded_repeated_and_nameless_people(model, new):
     ("how", "parameter"),
     [
         ({}, "share"),
-        ({"value": 2.0}, "share"),
+        ({"value": 2.0}, "cost"),
         ({"budget": 3.0}, "budget"),
         ({"share": 0.3, "budget": 3.0, "cost": 1.0}, "share"),
         ({"share": 0.3, "limits": Limits(at_most={"mail": 3})}, "limits"),

@@ -153,7 +153,7 @@ def test_a_failed_check_leaves_nothing_to_decide(one_arm):
     ("terms", "parameter"),
     [
         (Terms(), "share"),
-        (Terms(value=1.0), "share"),
+        (Terms(value=1.0), "cost"),
         (Terms(budget=10.0), "budget"),
         (Terms(share=0.3, budget=10.0, cost=(1.0,)), "share"),
         (Terms(share=0.3, value=float("nan")), "value"),

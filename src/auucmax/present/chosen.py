@@ -107,12 +107,15 @@ def _others_known(plan: Plan) -> bool:
 def _instead(found: Decision) -> str | None:
     """What to do instead of a plan that is no advice."""
     better = found.better
-    if found.plan.missing is not None and found.plan.missing.why == Why.OTHER_COSTS:
-        prices = [f"{cost:.12g}" for cost in found.plan.terms.cost or (1.0,) * len(found.arms[1:])]
+    why, costs = found.plan.missing and found.plan.missing.why, found.plan.terms.cost
+    if why == Why.OTHER_COSTS and costs is not None:
+        prices = [f"{cost:.12g}" for cost in costs]
         return f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
+    if why in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
+        return "ask for a --budget in place of a --share"
     if found.is_good or not sum(found.plan.counts):
         return None
-    if found.plan.missing is not None and found.plan.missing.why == Why.FAILED_CHECK:
+    if why == Why.FAILED_CHECK:
         return "find out how people were assigned, with auucmax check"
     if better is not None and _others_known(found.plan):
         n = sum(better.counts)
