@@ -124,7 +124,7 @@ def questions(found: Check) -> tuple[str, ...]:
 
 def options(checks: Iterable[Check]) -> str:
     """The options that the answers to the questions may need."""
-    given = {}
+    given: dict[str, None] = {}
     for found in checks:
         for name in found["households"][:1]:
             given[f"{words.option('groups', [name])} if its rows belong together"] = None
