@@ -64,6 +64,11 @@ def model(kind: str) -> Any:
     elif kind == "arms":
         data = table(9000, n_arms=2)
         options = {"cost": {"e-mail": 1, "letter": 2}, "budget": 0.5}
+    elif kind == "cheap":
+        data = table(9000, n_arms=2)
+        options = {"cost": {"e-mail": 9, "letter": 0.1}}
+    elif kind == "free":
+        data = table(9000, n_arms=2)
     elif kind == "failed":
         data = unfair()
         options = {"despite_check": True}
@@ -76,6 +81,11 @@ def model(kind: str) -> Any:
 def unfair() -> pd.DataFrame:
     data = table()
     return data[(data["sent"] == "no e-mail") | (data["age"] > 30)]
+
+
+def lossy() -> pd.DataFrame:
+    data = table(effect=-0.25)
+    return data.assign(visit=data["visit"].where(data["customer"] % 20 > 0))
 
 
 def chosen(kind: str, **terms: Any) -> Any:
@@ -130,6 +140,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "fit_harm": lambda: model("harm"),
     "fit_failed": lambda: model("failed"),
     "fit_arms": lambda: model("arms"),
+    "fit_arms_cheap": lambda: model("cheap"),
+    "fit_arms_free": lambda: model("free"),
     "evaluate": lambda: model("works").evaluate(trial(table(seed=8))),
     "target_share": lambda: chosen("works", share=0.3),
     "target_budget": lambda: chosen("works", budget=40, cost=0.15),
@@ -151,6 +163,7 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "check_passes": lambda: check_trial(trial(table()), expected_share=0.5),
     "check_fails": lambda: check_trial(trial(unfair()), expected_share=0.5),
+    "check_harm": lambda: check_trial(trial(lossy(), drop_missing_outcomes=True)),
     "check_leak": lambda: check_trial(
         trial(table(n_arms=2).assign(opened=lambda own: (own["sent"] == "e-mail") * 1))
     ),

@@ -34,7 +34,7 @@ def model_card(model: UpliftModel) -> str:
     --------
     >>> from auucmax import fit, make_trial
     >>> print(model_card(fit(make_trial(4_000, random_state=0), "tm")).splitlines()[10])
-    # Who should be treated? Effect on outcome
+    # Who should be treated? Effect on y
     """
     found, roles = model.evidence, model.roles
     markdown = Environment(

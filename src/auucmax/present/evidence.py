@@ -24,7 +24,7 @@ from auucmax.results import (
 )
 
 TOP = 0.3  # of the people, or of the spending, in the verdict
-EVERYONE = 0.995  # of the people: shown as 100%
+NEARLY_ALL = 0.9  # of the people: what a part of them captures says nothing
 _PEOPLE = {
     Basis.CROSS_FITTED: "people",
     Basis.HELD_OUT: "held-out people",
@@ -87,7 +87,8 @@ def evidence_brief(found: Evidence) -> Brief:
 @brief.register
 def _(model: UpliftModel) -> Brief:
     found = evidence_brief(model.evidence)
-    step = found.next_step or "auucmax report MODEL --cost ... --value ..."
+    cost = "--cost ... " if len(model.arms) == 1 else ""  # those of the fit
+    step = found.next_step or f"auucmax report MODEL {cost}--value ..."
     return in_words(
         found.verdict, found.facts, found.caveats, step, [*found.details, *_fit_details(model.info)]
     )
@@ -145,7 +146,7 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
     who = f"treating the top {share}"
     scale, _ = words.unit(outcome)
     if len(found.arms) > 1:
-        if sum(curve.shares[place]) > EVERYONE:  # at low cost: compare with one arm for all
+        if sum(curve.shares[place]) > NEARLY_ALL:  # at low cost: compare with one arm for all
             like = Estimate(value=curve.gain[-1], se=curve.se[-1])
             best = max(found.arms, key=lambda arm: arm.effect.value)
             simple = words.number(scale * best.effect.value, words.places_of(like, scale))

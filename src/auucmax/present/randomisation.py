@@ -254,7 +254,7 @@ def _(found: TrialCheck) -> Brief:
     harmful = [words.arm_name(roles, own.arm) for own in found.arms if words.side(own.effect) < 0]
     if harmful and not found.failed:
         first += f" {words.joined(harmful) if several else 'The treatment'} did harm on average"
-        lower = f", unless a lower {short(roles.outcome.name)} is better (--lower-is-better)"
+        lower = f", unless {short(roles.outcome.name)} should be low (--lower-is-better)"
         first += "." if roles.outcome.lower_is_better else f"{lower}."
     also = words.joined(filter(None, [options(checks), "--drop-missing-outcomes" * (n_lost > 0)]))
     return in_words(
