@@ -288,7 +288,7 @@ def test_households_and_propensities(tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
     line = f"monitor {tmp_path}/rows.csv {LOOK} {LATER} --state {tmp_path}"
     plain, homes = result_of(f"{line}/a.state"), result_of(f"{line}/b.state --groups home")
-    assert homes["groups"] == "home"
+    assert homes["roles"]["groups"] == "home"
     found = result_of(f"{line}/c.state --propensity chance --least-chance .5")
     gains = [look["arms"][0]["gain"]["value"] for look in (plain, found)]
     assert gains[0] == pytest.approx(gains[1], abs=0.01)
