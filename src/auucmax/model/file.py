@@ -25,6 +25,7 @@ from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 FORMAT = ArchiveFormat("auucmax model", 11, "model file")
+_LARGEST = 1e200
 _SCORER = {"encoder", "calibration", "quantiles", "slope", "centre"}
 
 
@@ -77,6 +78,8 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
 
 def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> UpliftModel:
     check_same_names("fields", set(header), {"recipe", "evidence", "info", "checksum", "scorers"})
+    if _size(header) > _LARGEST:
+        raise ValueError(f"its numbers should be at most {_LARGEST:g} in size")
     recipe = Recipe.from_json(header["recipe"])
     evidence = Evidence.from_json(header["evidence"])
     n_arms = len(evidence.roles.arms) - 1
@@ -92,6 +95,14 @@ def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> UpliftModel
         checksum=read(Checksum, header["checksum"], "its checksum"),
         info=Fit.from_json(header["info"]),
     )
+
+
+def _size(values: Any) -> float:
+    """The largest number of some JSON in size: sums and products of them should not overflow."""
+    if isinstance(values, Mapping | list):
+        own = values.values() if isinstance(values, Mapping) else values
+        return max(map(_size, own), default=0.0)
+    return abs(float(values)) if isinstance(values, int | float) else 0.0
 
 
 def _scorer(
