@@ -280,6 +280,7 @@ class Monitor:
             closed = max(last_closed_day(as_of, self._days_open), state.last_day)
             place = np.flatnonzero(day <= closed)
             n_waiting = len(day) - len(place)
+            check_names(frame, [state.roles.treatment])
             labels = frame[state.roles.treatment].iloc[place].dropna().unique()
             if {*state.roles.arms} <= {*map(arm_text, labels)}:
                 state = self._enter(state, frame, place, day)

@@ -152,7 +152,10 @@ class UpliftModel(Shown):
         if len(table) != self.checksum.n_rows:
             return False
         encoder = self.scorers[0].encoder
-        hashes = row_hashes(encoder.transform(table[[c.name for c in encoder.columns_]]))
+        names = [column.name for column in encoder.columns_]
+        if not {*names} <= {*table.columns}:
+            return False
+        hashes = row_hashes(encoder.transform(table[names]))
         return int(hashes.sum()) % MODULUS == self.checksum.features
 
     def read(

@@ -158,8 +158,7 @@ def calibrate(
         warnings.warn(
             f"calibration should have at least two bins of different scores with {least} rows of "
             f"each arm, got one bin of {n_treated} treated and {len(rows.y) - n_treated} control "
-            f"rows: everybody gets the average effect. Collect more rows (in Python: or lower "
-            f"min_rows).",
+            f"rows: everybody gets the average effect. Collect more rows.",
             UserWarning,
             stacklevel=2,
         )
