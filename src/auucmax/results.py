@@ -16,6 +16,8 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any, Self, dataclass_transform
 
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
 Numbers = tuple[float, ...]
 MaybeNumbers = tuple[float | None, ...]
 
@@ -64,6 +66,12 @@ def _adapter(kind: type) -> Any:
 
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
+
+
+def _check_lengths(*columns: tuple[Any, ...]) -> None:
+    """Columns of one length; a ValueError otherwise, as for a damaged file."""
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("columns should have one length.")
 
 
 class State(StrEnum):
@@ -207,6 +215,8 @@ class Curve(Result):
         rises = all(low < high for low, high in pairwise(self.spend))
         if not is_whole or not rises or any(len(row) != len(self.costs) for row in self.shares):
             raise ValueError("a curve should have columns of one length and a rising spend.")
+        if any(abs(part - 0.5) > 0.5 + 1e-6 for row in self.shares for part in row):
+            raise ValueError("shares of people should be between 0 and 1.")
 
 
 class Contrast(Result):
@@ -274,6 +284,9 @@ class Profile(Result):
     inside: MaybeNumbers
     outside: MaybeNumbers
     distance: float
+
+    def __post_init__(self) -> None:
+        _check_lengths(self.bins, self.inside, self.outside)
 
 
 class Driver(Result):
@@ -355,6 +368,10 @@ class Deciles(Result):
     upper: MaybeNumbers
     predicted: MaybeNumbers | None
 
+    def __post_init__(self) -> None:
+        columns = self.uplift, self.se, self.lower, self.upper, self.predicted or self.n_rows
+        _check_lengths(self.n_rows, *columns)
+
 
 class ArmRows(Result):
     """Rows, mean outcome (as recorded), events and groups of one arm."""
@@ -372,6 +389,67 @@ class Ratio(Result):
     value: float
     lower: float
     upper: float
+
+
+class TestedFacts(TypedDict):
+    """A test of the randomisation."""
+
+    name: str
+    arm: str
+    statistic: float | None
+    p_value: float
+    detail: str
+    adjusted_p_value: float
+    few: bool
+
+
+class SuspectFacts(TypedDict):
+    """A feature that should not be used before someone has looked at it."""
+
+    feature: str
+    target: str
+    measure: str
+    value: float
+    is_high: bool
+    is_after: bool
+
+
+class DifferenceFacts(TypedDict):
+    """Means of a feature in both arms."""
+
+    arm: str
+    feature: str
+    control: float | None
+    treated: float | None
+    difference: float | None
+    step: float | None
+
+
+class CheckFacts(TypedDict):
+    """A check of the randomisation, without numbers about fewer than 20 people."""
+
+    trial_name: str
+    n_rows: int
+    alpha: float
+    counts: dict[str, int]
+    expected_shares: dict[str, float] | None
+    grouping: str
+    evened: str
+    ok: bool
+    stops: bool
+    detectable_difference: float | None
+    households: list[str]
+    notes: list[str]
+    names: list[str]
+    provided: list[str]
+    treated_by: list[str]
+    tests: list[TestedFacts]
+    failures: list[TestedFacts]
+    suspects: list[SuspectFacts]
+    doubts: list[SuspectFacts]
+    differences: list[DifferenceFacts]
+    missing: list[dict[str, Any]]
+    n_differences: int
 
 
 class ArmEvidence(Result):
@@ -398,7 +476,7 @@ class ArmEvidence(Result):
     missing: Missing | None
     drivers: Drivers | None
     people: tuple[People, ...]
-    check: dict[str, Any] | None
+    check: CheckFacts | None
     propensity: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:

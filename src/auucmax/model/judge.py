@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from auucmax.results import (
     ArmEvidence,
     ArmRows,
     Certificate,
+    CheckFacts,
     Contrast,
     Curve,
     Cuts,
@@ -308,13 +309,13 @@ def _ratio_multiple(band: UpliftBand) -> float:
     return float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
 
 
-def describe_check(report: RandomisationReport) -> dict[str, Any]:
+def describe_check(report: RandomisationReport) -> CheckFacts:
     """A check as plain JSON, with the largest differences only, and none of a few people."""
     found = report.for_others().to_dict()
     found["n_differences"] = len(report.differences)
     for name in ("differences", "missing"):
         found[name] = found[name][:_MOST_DIFFERENCES]
-    return dict(plain(found))
+    return cast(CheckFacts, plain(found))
 
 
 def policy_curve(
