@@ -110,7 +110,7 @@ def plan_at(
     found = profit = guaranteed = None
     if missing is None:
         # People above the trial's threshold stand for its share, however many they are.
-        scale = n_treated / spend if one_arm and n_treated else float(n_people)
+        scale = n_treated / spend if one_arm and n_treated and spend else float(n_people)
         ends = scale * np.array([gain, lower, upper])
         found = _estimate(ends)
         value, price = 1.0, 0.0
