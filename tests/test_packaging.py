@@ -103,8 +103,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert [name for name in about if name.endswith("/licenses/LICENSE")]
     for needed in (
         "data/files/hillstrom.csv.gz", "data/files/PROVENANCE.md", "py.typed", "present/page.css",
-        "present/page.js", "present/base.html.jinja", "present/page.html.jinja",
-        "present/arms.html.jinja", "present/check.html.jinja",
+        "present/page.js", "present/base.html.jinja", "present/report.html.jinja",
+        "present/check.html.jinja",
     ):  # fmt: skip
         assert f"auucmax/{needed}" in names
     # Of public trials, only the one whose origin is told may be passed on.
