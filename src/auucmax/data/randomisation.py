@@ -137,8 +137,8 @@ def check_randomisation(
     >>> report.ok
     True
     >>> print(report)
-    The trial looks randomised (3 tests, smallest corrected p ...).
-      Arms  ...
+    The trial looks randomised (3 tests).
+      Arms  1,000 in arm control, 1,000 in arm treated
     """
     _check_given(trial, alpha)
     rng = np.random.default_rng(random_state)
