@@ -28,10 +28,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Rank people by how much a treatment helps them, and say how sure you are.",
-    epilog="In order: plan and assign a trial, monitor and check it, fit and compare models, "
-    "evaluate, target the next people, verify what it brought, report. `auucmax demo` needs no "
-    "data.",
+    help="Rank people by how much a treatment helps them, and report how certain the ranking is.",
+    epilog="The commands are listed in the order of a project. To see what they do without data of "
+    "your own, run `auucmax demo`.",
 )
 for command in (
     plan, assign, monitor, check, fit, compare, evaluate, target, verify, report, export, demo,

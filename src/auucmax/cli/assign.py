@@ -17,46 +17,52 @@ from auucmax.cli.tables import Source, read_model, read_rows
 
 @command(given=columns("groups"), source=SOURCE)
 def assign(
-    data: Annotated[str, typer.Argument(metavar="PEOPLE", help="The people: a table as for fit.")],
-    id: Annotated[str, typer.Option(metavar="COLUMN", help="Column of ids, each once.")],
+    data: Annotated[
+        str, typer.Argument(metavar="PEOPLE", help="Table of people, in any format that fit reads.")
+    ],
+    id: Annotated[str, typer.Option(metavar="COLUMN", help="Column with unique ids.")],
     key: Annotated[
         str,
         typer.Option(
-            help="A long secret text, a new one for each trial: arms are a function of it and the "
-            "ids. The list has a fingerprint of it, from which a short key could be guessed."
+            help="A long secret text, a new one for each trial. It determines the arm of each "
+            "id. The list contains a hash of the key, from which a short key could be guessed."
         ),
     ],
     output: Output,
     given: dict[str, Any],
     source: Source,
     arms: Annotated[
-        str | None, typer.Option(help='Arms and shares, control first: "control=.5,mail=.5".')
+        str | None, typer.Option(help='Arms and their shares, control first: "control=.5,mail=.5".')
     ] = None,
     strata: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Columns within whose values shares are exact."),
+        typer.Option(
+            metavar="COLUMNS", help="Columns to stratify by: shares are exact in each stratum."
+        ),
     ] = None,
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="Exact shares without strata, too.")
+        bool, typer.Option("--blocked", help="Make shares exact without strata, too.")
     ] = False,
     model: Annotated[
-        Path | None, typer.Option(help="In place of --arms: treat the top --share by its scores.")
+        Path | None,
+        typer.Option(help="Instead of --arms: treat the top --share by the scores of this model."),
     ] = None,
     share: Share = None,
     explore: Annotated[
-        float, typer.Option(help="Part of the people who get another arm, at random.")
+        float, typer.Option(help="Share of people whose arm is randomised, for exploration.")
     ] = 0.1,
     add: Annotated[
-        bool, typer.Option("--add", help="Add people to the list; those in it stay as they are.")
+        bool,
+        typer.Option("--add", help="Add new people to an existing list; earlier assignments stay."),
     ] = False,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Assign people to arms at random, so that anybody with the key can compute it again.
+    """Assign people to arms at random, reproducibly for anyone who has the key.
 
-    Writes id, arm and propensity, the probability of treatment; with several arms "chance LABEL"
-    for each. With a model the top share is treated, except for a random part, and so is a random
-    part of the others, so that `auucmax verify` can measure the gain. A list is never overwritten.
-    The arms are compared by all other columns.
+    Writes id, arm and propensity (the probability of treatment; with several arms, one column
+    "chance LABEL" per arm). With --model the top share is treated, apart from a random part of it,
+    and a random part of the others is treated, too, so that `auucmax verify` can measure the gain.
+    Balance of the arms is reported for all other columns. An existing list is never overwritten.
     """
     from auucmax.campaign import assign as assigned
     from auucmax.data.reading import read_table

@@ -23,18 +23,18 @@ def check(
     expected_share: Annotated[
         str | None,
         typer.Option(
-            help='Planned share of treated rows, such as .5, or of each arm: "A=.3,B=.3".'
+            help='Planned share of treated rows, such as .5, or one per arm: "A=.3,B=.3".'
         ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="HTML file to write: arms, balance, columns.")
+        Path | None, typer.Option(help="Also write an HTML page with arms, balance and columns.")
     ] = None,
 ) -> Answer:
-    """Check a trial: is it randomised, how large is the effect, how small a one could it detect?
+    """Check a trial: was it randomised, how large is the effect, which effect could it detect?
 
-    Every column that was known before treatment is tested, whether or not a model may use it. Rows
-    without an outcome are counted by arm, tested and left out. Exit code 1 if the check fails or
-    nothing could be tested; --details shows all tests.
+    Tests every column known before treatment, whether or not a model may use it. Rows without an
+    outcome are counted by arm, tested and dropped. The exit code is 1 if the check fails or nothing
+    could be tested. --details shows all tests.
     """
     from auucmax._files import check_target
     from auucmax.model.check import check_trial

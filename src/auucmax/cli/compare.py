@@ -28,26 +28,29 @@ def compare(
     source: Source,
     models: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Names as for fit --model, separated by commas."),
+        typer.Option(metavar="NAMES", help="Models as in fit --model, separated by commas."),
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
-            help="Model file, DATA being the file of its fit: the others are trained on its folds."
+            help="Compare with this model file on its own folds; DATA is the file it was fitted on."
         ),
     ] = None,
     splits: Annotated[
-        int | None, typer.Option(help="Random splits, without --against; 10 by default.")
+        int | None, typer.Option(help="Number of random splits (not with --against). Default: 10.")
     ] = None,
     n_jobs: Annotated[
         int | None,
-        typer.Option("--jobs", help="Processes, without --against; 1 by default, -1: all cores."),
+        typer.Option(
+            "--jobs",
+            help="Number of processes (not with --against). Default: 1; -1 uses all cores.",
+        ),
     ] = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Compare models on the same rows: by many random splits, or with a fitted model.
+    """Compare models on the same rows, by random splits or against a fitted model.
 
-    With --against, the model file decides on columns, arms, folds and seed. --details shows all
+    With --against, columns, arms, folds and seed come from the model file. --details shows all
     numbers.
     """
     import auucmax

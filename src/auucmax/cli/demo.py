@@ -21,9 +21,9 @@ def demo(
     ),
     model: ModelName = "auto",
 ) -> Answer:
-    """Learn whom to e-mail from Hillstrom's trial of 2008: check, fit, target and report in one go.
+    """Try everything on Hillstrom's e-mail trial of 2008: check, fit, target and report.
 
-    It needs no data and no network: the trial is part of the package.
+    The trial is part of the package: no data and no network are needed.
     """
     import auucmax
     from auucmax._files import check_target

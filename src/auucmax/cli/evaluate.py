@@ -13,7 +13,7 @@ from auucmax.cli.options import SOURCE, NewLevels, columns
 from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, check_roles, read_model, read_new_rows, read_rows_of_trial
 
-_FILES = "the model file; the model file and new data; or data with --score-column"
+_FILES = "A model file; a model file and new data; or data with --score-column."
 _COLUMNS = columns(
     "treatment outcome treated control groups propensity after lower_is_better outcome_range "
     "drop_missing_outcomes"
@@ -28,16 +28,16 @@ def evaluate(
     given: dict[str, Any],
     source: Source,
     score_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Scores made by any other tool.")
+        str | None, typer.Option(metavar="COLUMN", help="Column with scores from any other tool.")
     ] = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Evaluate a ranking: AUUC and gain over random targeting with intervals, and a certificate.
+    """Evaluate a ranking: AUUC and gain over random targeting, with intervals and a guarantee.
 
-    MODEL alone: the evidence from its fit, on rows that its models were not trained on. With DATA:
-    the evidence on these rows, which must be new to the model. With --score-column (and
-    --treatment, --outcome): scores of any origin, which must not have been made from these rows.
-    --details shows all numbers.
+    MODEL alone shows the evidence from its fit, on held-out rows. With DATA the model is evaluated
+    on these rows, which must be new to it. With --score-column, --treatment and --outcome, scores
+    from any tool are evaluated; the tool must not have seen the outcomes of these rows. --details
+    shows all numbers.
     """
     if score_column is not None:
         from auucmax.model.scores import judge_scores

@@ -18,30 +18,35 @@ FORMATS = ("sql", "onnx", "json", "card")
 @command()
 def export(
     model: Model,
-    to: Annotated[str, typer.Option(metavar="|".join(FORMATS), help="What to write.")],
+    to: Annotated[str, typer.Option(metavar="|".join(FORMATS), help="Format to write.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; else to the screen (not onnx)."),
+        typer.Option(
+            "--output", "-o", help="File to write. Default: print to the screen (not for onnx)."
+        ),
     ] = None,
     dialect: Annotated[
-        str, typer.Option(help="duckdb, postgres, bigquery, snowflake, spark or databricks.")
+        str,
+        typer.Option(
+            help="SQL dialect: duckdb, postgres, bigquery, snowflake, spark or databricks."
+        ),
     ] = "duckdb",
-    table: Annotated[str, typer.Option(help="Table that the SQL reads.")] = "people",
+    table: Annotated[str, typer.Option(help="Table that the SQL reads from.")] = "people",
     keep: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns of the SQL beside the score, with commas or one at a time; or all.",
+            help="Columns to select beside the score, separated by commas, or all.",
         ),
     ] = None,
     cost: Cost = None,
     value: Value = None,
 ) -> Answer:
-    """Write the model as a query, a graph, coefficients or a card in Markdown.
+    """Export a model as SQL, ONNX, JSON or a model card.
 
-    Scores and uplifts are those of Python. With several arms there is the uplift of each, and the
-    arm with the highest --value times uplift minus --cost. --json also lists the columns that the
-    scores are made of.
+    Scores and uplifts equal those of Python. With several arms, the export has the uplift of each
+    arm and the arm with the highest --value times uplift minus --cost. --json also lists the input
+    columns.
     """
     from auucmax import export as write
     from auucmax._files import check_target, whole_file

@@ -23,40 +23,40 @@ def fit(
     hold_out: Annotated[
         float,
         typer.Option(
-            help="Share of the rows that the model is not trained on, but judged and certified on; "
-            "0: cross-fitting, which trains on every row."
+            help="Share of rows held out for evaluation and guarantee. 0: cross-fitting, which "
+            "trains on every row."
         ),
     ] = 0.0,
     n_candidates: Annotated[
         int,
         typer.Option(
             "--candidates",
-            help="Number of models that you tried on these rows to keep this one: the certificate "
-            "pays for all of them.",
+            help="Number of models that you tried on these rows before choosing this one; the "
+            "guarantee accounts for all of them.",
         ),
     ] = 1,
     cost: Cost = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            help="With several arms: money per person, fixed before looking at the rows, at which "
-            "the policy is certified."
+            help="With several arms: budget per person, fixed before looking at the rows, for "
+            "which the policy gets a guarantee."
         ),
     ] = None,
     despite_check: Annotated[
         bool,
         typer.Option(
             "--despite-check",
-            help="Fit even if the check of the trial fails; there is no certificate then.",
+            help="Fit even if the check fails; the model then has no guarantee.",
         ),
     ] = False,
 ) -> Answer:
-    """Fit a model of who gains from treatment, and judge it on rows that it was not trained on.
+    """Fit a model that ranks people by treatment effect, and evaluate it on held-out rows.
 
-    Numbers, texts, dates and missing values are encoded by the model itself. Every row is scored by
-    a model that was trained on other rows; the model that is saved is trained on all of them. All
-    labels of the treatment but the control are arms, unless --treated names one. A trial that fails
-    its check is not fitted: exit code 1. --details shows all numbers.
+    Numbers, text, dates and missing values are encoded automatically. Every row is scored by a
+    model trained on other rows; the saved model is trained on all rows. All treatment labels except
+    the control are arms, unless --treated names one. If the trial fails its check, nothing is
+    fitted and the exit code is 1. --details shows all numbers.
     """
     from dataclasses import replace
 

@@ -13,26 +13,26 @@ from auucmax.cli.options import SOURCE, Group, NewLevels, amounts, by_arm, colum
 from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_rows
 
-_FILES = "the model file and the rows so far; or the rows alone"
+_FILES = "The rows so far, optionally after a model file."
 _SETTINGS: Group = (
-    shared("date", str | None, "Column of the day on which a person entered the trial "
+    shared("date", str | None, "Column with the day a person entered the trial "
            "(required at the first look).",
            metavar="COLUMN"),
-    shared("window", str | None, "Days after that day until an outcome counts, such as 30d; 0 by "
-           "default."),
-    shared("score", str | None, "Column of scores that were fixed beforehand.", metavar="COLUMN",
-           option="--score-column"),
-    shared("least_propensity", float | None, "Smallest propensity of an arm by design, with "
+    shared("window", str | None, "Days after entry until the outcome is final, such as 30d. "
+           "Default: 0."),
+    shared("score", str | None, "Column with scores that were fixed before the trial.",
+           metavar="COLUMN", option="--score-column"),
+    shared("least_propensity", float | None, "Smallest propensity of any arm in the design, with "
            "--propensity.", option="--least-chance"),
-    shared("treated_share", str | None, "Planned share of treated rows, such as .5, or of each "
+    shared("treated_share", str | None, "Planned share of treated rows, such as .5, or one per "
            "arm: \"A=.3,B=.2\". It is tested at every look."),
-    shared("delta", float | None, "Probability that any bound ever fails; .05 by default."),
+    shared("delta", float | None, "Probability that any bound is ever wrong. Default: .05."),
 )  # fmt: skip
 _COLUMNS: Group = (
-    shared("treatment", str | None, "Column of the arm that a person was assigned to (required "
-           "without a model).", "-t", metavar="COLUMN"),
-    shared("outcome", str | None, "Column of the outcome, empty where it is not known (required "
-           "without a model).", "-y", metavar="COLUMN"),
+    shared("treatment", str | None, "Column with the assigned arm (required without a "
+           "model).", "-t", metavar="COLUMN"),
+    shared("outcome", str | None, "Column with the outcome; leave it empty where unknown "
+           "(required without a model).", "-y", metavar="COLUMN"),
     *columns("treated control id groups propensity lower_is_better outcome_range"),
 )  # fmt: skip
 
@@ -42,21 +42,21 @@ def monitor(
     files: Annotated[
         list[str], typer.Argument(metavar="[MODEL] DATA", help=_FILES, show_default=False)
     ],
-    state: Annotated[Path, typer.Option(help="File that is kept between two looks.")],
+    state: Annotated[Path, typer.Option(help="File that keeps the state between looks.")],
     given: dict[str, Any],
     settings: dict[str, Any],
     source: Source,
     as_of: Annotated[
-        str | None, typer.Option(metavar="DAY", help="Day of the look; today by default.")
+        str | None, typer.Option(metavar="DAY", help="Day of the look. Default: today.")
     ] = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Look at a running trial, as often as you like: bounds hold at all looks together.
+    """Look at a running trial, as often as you like: all bounds hold at all looks together.
 
-    Bounds of the average effect of each arm, and with scores of the gain over random targeting.
-    DATA has the rows so far, or those since the last look; a row enters when its outcome window has
-    closed. Options are given at the first look and may be left out later. Exit code 1 if treatment
-    was not randomised as planned: the trial then shows nothing, now and later.
+    Bounds the average effect of each arm and, with scores, the gain over random targeting. DATA
+    holds all rows so far, or the rows since the last look; a row counts once its outcome window has
+    closed. Options are set at the first look and may be omitted later. The exit code is 1 if
+    treatment was not randomised as planned; the trial then cannot be interpreted.
     """
     from auucmax._files import check_target
     from auucmax.campaign import monitor_trial

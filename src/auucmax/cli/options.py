@@ -17,9 +17,9 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="CSV, Parquet, Arrow, JSON lines or Excel file; a folder or glob of them; a DuckDB "
-        "database, or a postgresql://, bigquery://, databricks://, mysql://, snowflake://, "
-        "sqlite:// or trino:// address, with --query.",
+        help="CSV, Parquet, Arrow, JSON lines or Excel file, a folder of such files or a glob "
+        "pattern. With --query: a DuckDB database or a postgresql://, bigquery://, "
+        "databricks://, mysql://, snowflake://, sqlite:// or trino:// address.",
         show_default=False,
     ),
 ]
@@ -27,7 +27,7 @@ Model = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help="File that `auucmax fit` wrote.",
+        help="Model file written by `auucmax fit`.",
         show_default=False,
         resolve_path=True,  # messages name a file by its last part, and "." has none
     ),
@@ -39,20 +39,20 @@ ModelName = Annotated[
         "--model",
         "-m",
         metavar="NAME",
-        help="auto (a shrunk logistic model and boosted trees together), shrunk, boosted, auucmax, "
-        "tm, cvt or response.",
+        help="auto (average of shrunk and boosted), shrunk (penalised logistic model), boosted "
+        "(boosted trees), auucmax, tm (two models), cvt (class transformation) or response.",
     ),
 ]
 Share = Annotated[
     float | None,
-    typer.Option("--share", "-s", metavar="SHARE", help="Share of the people, such as .3."),
+    typer.Option("--share", "-s", metavar="SHARE", help="Share of people to treat, such as .3."),
 ]
 Cost = Annotated[
     str | None,
     typer.Option(
         "--cost",
         metavar="MONEY",
-        help='Cost of treating one person; with several arms one for each: "A=.1,B=.12".',
+        help='Cost of treating one person. With several arms, one per arm: "A=.1,B=.12".',
     ),
 ]
 Value = Annotated[
@@ -64,8 +64,8 @@ NewLevels = Annotated[
     typer.Option(
         "--new-levels",
         metavar="error|other",
-        help="What to do with categories that the training rows did not have: stop, or count them "
-        "as none of the known ones.",
+        help="What to do with categories that do not occur in the training rows: stop with an "
+        "error, or treat them as one unknown category.",
     ),
 ]
 
@@ -90,51 +90,51 @@ def shared(
 
 _REQUIRED = Parameter.empty
 COLUMNS: Group = (
-    shared("treatment", str, "Column of the arm that a person was assigned to, whether or not the "
-           "treatment was taken.", "-t", metavar="COLUMN", default=_REQUIRED),
-    shared("outcome", str, "Column of the outcome; empty where it is not known.", "-y",
+    shared("treatment", str, "Column with the assigned arm, whether or not the person took the "
+           "treatment.", "-t", metavar="COLUMN", default=_REQUIRED),
+    shared("outcome", str, "Column with the outcome; leave it empty where unknown.", "-y",
            metavar="COLUMN", default=_REQUIRED),
-    shared("treated", str | None, "Label of the treated rows; without it, every label but the "
-           "control is an arm.", metavar="LABEL"),
+    shared("treated", str | None, "Label of the treated rows. By default every label except "
+           "the control is an arm.", metavar="LABEL"),
     shared("control", str | None, "Label of the control rows, if it is not 0, no or control.",
            metavar="LABEL"),
-    shared("id", str | None, "Column that identifies a row; it keeps folds the same if rows are "
-           "reordered.", metavar="COLUMN"),
-    shared("groups", str | None, "Column of the household or shop whose rows belong together: a "
-           "group is in one fold, and intervals and certificates are by group.", metavar="COLUMN"),
-    shared("propensity", str | None, "Column with the probability of treatment by design, where it "
-           "differed between rows. With several arms one column each, \"A=chance A,B=chance B\", "
-           "or chance for columns called \"chance LABEL\".", metavar="COLUMN"),
-    shared("features", list[str] | None, "Columns that the model may use, with commas or one at a "
-           "time; all others by default.", metavar="COLUMNS"),
-    shared("ignore", list[str] | None, "Columns that the model may not use; the check tests them "
-           "all the same.", metavar="COLUMNS"),
-    shared("after", list[str] | None, "Columns that were recorded after treatment, such as other "
-           "outcomes: neither used nor checked.", metavar="COLUMNS"),
-    shared("categorical", list[str] | None, "Columns whose numbers are categories, such as a shop.",
-           metavar="COLUMNS"),
-    shared("numeric", list[str] | None, "Columns whose whole numbers are quantities; 3 to 10 "
-           "different ones are categories otherwise.", metavar="COLUMNS"),
-    shared("lower_is_better", bool, "The outcome is a cost or a relapse: gains are what is avoided "
-           "of it.", default=False),
-    shared("outcome_range", tuple[float, float] | None, "Lowest and highest outcome that a "
-           "certificate counts, if outcomes are not 0/1; those beyond are clipped.",
-           metavar="LOW HIGH"),
-    shared("drop_missing_outcomes", bool, "Leave out rows without an outcome; the check tests "
-           "whether the arms differ in them.", default=False),
+    shared("id", str | None, "Column that identifies each row. With it, folds do not depend on the "
+           "order of rows.", metavar="COLUMN"),
+    shared("groups", str | None, "Column with the household, shop or other cluster. A group stays "
+           "in one fold; intervals and guarantees account for it.", metavar="COLUMN"),
+    shared("propensity", str | None, "Column with the design probability of treatment, if it "
+           "differed between rows. With several arms, one column per arm: \"A=chance A,B=chance "
+           "B\", or chance for columns named \"chance LABEL\".", metavar="COLUMN"),
+    shared("features", list[str] | None, "Columns that the model may use, separated by commas. "
+           "Default: all other columns.", metavar="COLUMNS"),
+    shared("ignore", list[str] | None, "Columns that the model may not use. The check still tests "
+           "them.", metavar="COLUMNS"),
+    shared("after", list[str] | None, "Columns recorded after treatment, such as other outcomes. "
+           "They are not used and not checked.", metavar="COLUMNS"),
+    shared("categorical", list[str] | None, "Columns whose numbers are codes, such as a "
+           "shop number.", metavar="COLUMNS"),
+    shared("numeric", list[str] | None, "Columns whose whole numbers are quantities. By default, 3 "
+           "to 10 distinct whole numbers are treated as categories.", metavar="COLUMNS"),
+    shared("lower_is_better", bool, "The outcome is harmful, such as a cost or a relapse: a gain "
+           "is a reduction.", default=False),
+    shared("outcome_range", tuple[float, float] | None, "Range of the outcome for guarantees, if "
+           "it is not 0/1. Values outside are clipped.", metavar="LOW HIGH"),
+    shared("drop_missing_outcomes", bool, "Drop rows without an outcome. The check tests whether "
+           "the arms lose equally many.", default=False),
 )  # fmt: skip
 SOURCE: Group = (
-    shared("query", str | None, "SELECT, or table, of a database.", "-q", metavar="SQL"),
-    shared("decimal", str | None, "Decimal sign of the numbers of a CSV file, if they do not show "
-           "it.", metavar=".|,"),
+    shared("query", str | None, "SELECT statement or table name in a database.", "-q",
+           metavar="SQL"),
+    shared("decimal", str | None, "Decimal sign in a CSV file, if it cannot be inferred from the "
+           "numbers.", metavar=".|,"),
     shared("encoding", str | None, "Encoding of a CSV file that is not UTF-8, such as latin-1, "
            "cp1252 or utf-16.", metavar="NAME"),
 )  # fmt: skip
 SEED: Group = (shared("random_state", int, "Random seed.", default=0, option="--seed"),)
 OUTPUT: Group = (
-    shared("as_json", bool, "Print all numbers as JSON.", default=False, option="--json"),
-    shared("details", bool, "Print all numbers, and how they were found.", default=False),
-    shared("quiet", bool, "Print the verdict and warnings alone, and no progress.", default=False),
+    shared("as_json", bool, "Print the full result as JSON.", default=False, option="--json"),
+    shared("details", bool, "Print all numbers and the methods behind them.", default=False),
+    shared("quiet", bool, "Print only the verdict and warnings, without progress.", default=False),
 )
 _LISTS = ("features", "ignore", "after", "categorical", "numeric")
 

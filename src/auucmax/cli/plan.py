@@ -14,21 +14,22 @@ from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_rows
 
 _ASSUMED: Group = (
-    shared("base_rate", float | None, "Mean outcome without treatment, .1 is 10%; by default that "
-           "of PAST or MODEL."),
-    shared("effect", float | None, "Average effect, .02 is 2 per 100 people (required without a "
+    shared("base_rate", float | None, "Mean outcome without treatment; .1 is 10%. Default: "
+           "estimated from PAST or --model."),
+    shared("effect", float | None, "Average effect; .02 is 2 per 100 people (required without a "
            "model)."),
-    shared("gain", float | None, "Gain of the ranking over random targeting: its AUUC less half of "
-           "the effect (required without a model, unless --effect-sd is given)."),
-    shared("effect_sd", float | None, "In place of --gain, with --explained: standard deviation of "
-           "the effects over people."),
-    shared("explained", float | None, "Share of the variance of the effects that the score "
+    shared("gain", float | None, "Gain of the ranking over random targeting: its AUUC minus half "
+           "the effect (required without a model or --effect-sd)."),
+    shared("effect_sd", float | None, "Instead of --gain, with --explained: standard deviation of "
+           "effects across people."),
+    shared("explained", float | None, "Share of the variance of effects that the score "
            "explains."),
-    shared("treated_share", float | None, "Share of the rows in all arms together; .5 by default."),
+    shared("treated_share", float | None, "Share of rows in all treatment arms together. "
+           "Default: .5."),
     shared("outcome_sd", float | None, "Standard deviation of an outcome that is not 0/1."),
-    shared("outcome_range", tuple[float, float] | None, "Lowest and highest outcome that a "
-           "certificate counts, if outcomes are not 0/1.", metavar="LOW HIGH"),
-    shared("power", float, "Probability that the trial should show it.", default=0.8),
+    shared("outcome_range", tuple[float, float] | None, "Range of the outcome for guarantees, if "
+           "it is not 0/1.", metavar="LOW HIGH"),
+    shared("power", float, "Probability that the trial detects the effect.", default=0.8),
     shared("cross_fitted", bool, "The model will be fitted on the trial itself, as `auucmax fit` "
            "does.", default=False),
 )  # fmt: skip
@@ -40,27 +41,30 @@ def plan(
     assumed: dict[str, Any],
     source: Source,
     data: Annotated[
-        str | None, typer.Argument(metavar="[PAST]", help="Rows of the past: a table as for fit.")
+        str | None,
+        typer.Argument(metavar="[PAST]", help="Table of past rows, in any format that fit reads."),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Plan with the gain of a fitted model in its own trial.")
+        Path | None, typer.Option(help="Use the gain that this model showed in its own trial.")
     ] = None,
     n_arms: Annotated[
-        int, typer.Option("--arms", help="Arms beside the control; each is compared with it.")
+        int,
+        typer.Option("--arms", help="Number of treatment arms; each is compared with the control."),
     ] = 1,
     n_rows: Annotated[
-        int | None, typer.Option("--rows", "-n", help="Report the power of a trial of this size.")
+        int | None,
+        typer.Option("--rows", "-n", help="Report the power of a trial with this many rows."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw power against rows: .png, .svg or .pdf.")
+        Path | None, typer.Option(help="Draw power against rows, as .png, .svg or .pdf.")
     ] = None,
 ) -> Answer:
-    """Plan a trial: how many rows show the average effect, and the gain of a ranking.
+    """Plan a trial: how many rows it takes to detect the effect and the gain of a ranking.
 
-    The gain over random targeting is --gain, that of a pilot (--model), or follows from --effect-sd
-    and --explained. Base rate and clusters come from PAST: from its control rows if --treatment is
-    given, else from all. Power is that of a score that is fixed before the trial, unless
-    --cross-fitted.
+    The gain over random targeting is --gain, the gain that --model had in its pilot, or computed
+    from --effect-sd and --explained. Base rate and clustering are estimated from PAST: from its
+    control rows with --treatment, else from all rows. Power assumes a score fixed before the trial,
+    unless --cross-fitted is given.
     """
     from auucmax._files import check_target, whole_file
     from auucmax.campaign import plan_trial

@@ -34,7 +34,7 @@ def report(
         str | None,
         typer.Argument(
             metavar="[DATA]",
-            help="New rows to judge the model on; with --rivals, the file of its fit.",
+            help="New rows to evaluate the model on; with --rivals, the file it was fitted on.",
             show_default=False,
         ),
     ] = None,
@@ -43,7 +43,7 @@ def report(
     ),
     share: Share = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", "-b", help="Money to spend, with --cost.")
+        float | None, typer.Option("--budget", "-b", help="Total budget, with --cost.")
     ] = None,
     cost: Cost = None,
     value: Value = None,
@@ -57,20 +57,21 @@ def report(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Other models to compare with, separated by commas; they are trained on the folds "
-            "of the fit.",
+            help="Other models to compare with, separated by commas, trained on the folds of the "
+            "fit.",
         ),
     ] = None,
     campaign: Annotated[
         Path | None,
-        typer.Option(help="Output of `auucmax verify --json` for people whom the model chose."),
+        typer.Option(help="Output of `auucmax verify --json` for a campaign with this model."),
     ] = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Write one HTML file with the decision, the evidence behind it, and a slider for the share.
+    """Write an HTML page with the decision, the evidence behind it and a slider for the share.
 
-    MODEL alone is enough: it has the evidence from its fit. With DATA the page is about these new
-    rows. Cost, value and number of people can also be changed on the page. It needs no network.
+    MODEL alone is enough: it contains the evidence from its fit. With DATA the page shows evidence
+    from these new rows. Cost, value and the number of people can be changed on the page. The page
+    loads nothing from the network.
     """
     from auucmax._files import check_target
     from auucmax.present.page import write_report

@@ -26,49 +26,54 @@ from auucmax.cli.tables import Source, read_ids, read_model, read_rows
 def target(
     model: Model,
     new: Annotated[
-        str, typer.Argument(metavar="NEW", help="The people: a table as for fit, without outcome.")
+        str,
+        typer.Argument(
+            metavar="NEW", help="Table of people, in any format that fit reads; no outcome needed."
+        ),
     ],
     output: Output,
     source: Source,
     share: Share = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", "-b", help="Money to spend, with --cost.")
+        float | None, typer.Option("--budget", "-b", help="Total budget, with --cost.")
     ] = None,
     cost: Cost = None,
     value: Value = None,
     cost_column: Annotated[
-        str | None, typer.Option(help='Columns of NEW with the cost of each person: "A=COLUMN".')
+        str | None, typer.Option(help='Columns of NEW with the cost per person: "A=COLUMN".')
     ] = None,
     at_most: Annotated[
-        str | None, typer.Option(help='Largest number of people of an arm: "A=5000".')
+        str | None, typer.Option(help='Largest number of people in an arm: "A=5000".')
     ] = None,
     at_least: Annotated[
-        str | None, typer.Option(help='Smallest number of people of an arm: "A=100".')
+        str | None, typer.Option(help='Smallest number of people in an arm: "A=100".')
     ] = None,
     forbid: Annotated[
         str | None,
         typer.Option(
-            help='Columns of NEW that are 1 for people who may not get an arm: "A=COLUMN".'
+            help='Columns of NEW that are 1 for people who must not get an arm: "A=COLUMN".'
         ),
     ] = None,
     exclude: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Table with the ids of people who may not be treated."),
+        typer.Option(metavar="FILE", help="Table with the ids of people who must not be treated."),
     ] = None,
     reasons: Annotated[
-        bool, typer.Option("--reasons", help="Add the columns that raise each person's score most.")
+        bool,
+        typer.Option(
+            "--reasons", help="Add the columns that contribute most to each person's score."
+        ),
     ] = False,
     everyone: Annotated[
-        bool, typer.Option("--all", help="List everyone, not only the chosen.")
+        bool, typer.Option("--all", help="List all people, not only those chosen.")
     ] = False,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Choose whom to treat: by --share, by --budget, or by the highest profit (--cost, --value).
+    """Choose whom to treat: by --share, by --budget, or for the highest profit (--cost, --value).
 
-    Writes the chosen people as .csv or .parquet, best first, with rank, score, uplift and arm. The
-    expected gain comes from rows of the trial that the model was not trained on; its interval holds
-    for whatever share is chosen. With several arms each person gets at most one. --details shows
-    all numbers.
+    Writes the chosen people to a .csv or .parquet file, best first, with rank, score, uplift and
+    arm. The expected gain is estimated on held-out rows of the trial; its interval holds for any
+    share. With several arms each person gets at most one. --details shows all numbers.
     """
     from auucmax.model import Limits
     from auucmax.results import State

@@ -25,34 +25,38 @@ def verify(
     source: Source,
     chosen: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of the arm that was chosen, or 0/1."),
+        typer.Option(metavar="COLUMN", help="Column with the chosen arm, or 0/1."),
     ] = None,
     people: Annotated[
         str | None,
         typer.Option(
             "--list",
             metavar="FILE",
-            help="List that `target` or `assign` wrote, in place of --chosen; matched by --id.",
+            help="List written by `target` or `assign`, instead of --chosen; matched by --id.",
         ),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", "-m", help="Model that chose, which has the forecast."),
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model that made the choice; its forecast is compared with the result.",
+        ),
     ] = None,
     largest_group: Annotated[
         int | None,
-        typer.Option(help="Largest size of a group of --groups, known without DATA."),
+        typer.Option(help="Largest possible size of a group, known before looking at DATA."),
     ] = None,
     cost: Cost = None,
     value: Value = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Measure what a targeted campaign gained as it was run, and compare it with the forecast.
+    """Measure what a targeted campaign gained, and compare it with the forecast.
 
-    DATA has a row for each person of the campaign, chosen or not. Some of the chosen must have been
-    left untreated at random; treating some of the others at random shows more. Gains have intervals
-    and certified ends: over treating nobody, over everyone, and over the same arms for random
-    people. --details shows all numbers.
+    DATA has one row per person of the campaign, chosen or not. Some of the chosen must have been
+    left untreated at random; treating some of the others at random shows more. The campaign is
+    compared with treating nobody, everyone, and equally many people at random, with intervals and
+    guarantees. --details shows all numbers.
     """
     from auucmax.campaign import verify as verified
     from auucmax.data.reading import read_table
