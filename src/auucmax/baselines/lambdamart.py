@@ -40,7 +40,7 @@ from auucmax._validation import (
     check_whole,
     listed,
 )
-from auucmax.data.trial import TrialKFold
+from auucmax.data.folds import TrialKFold
 from auucmax.estimators.base import UpliftEstimator, row_weights
 from auucmax.estimators.learning_rows import cells
 from auucmax.metrics.functions import auuc_score

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
-from auucmax.data.trial import places_in_strata
+from auucmax.data.folds import places_in_strata
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import scores

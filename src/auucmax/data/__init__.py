@@ -10,12 +10,13 @@ from auucmax.data.fetch import (
     fetch_social_pressure,
     load_hillstrom,
 )
+from auucmax.data.folds import TrialKFold
 from auucmax.data.randomisation import check_randomisation
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.data.read_trial import read_trial
 from auucmax.data.reading import read_table
 from auucmax.data.synthetic import SyntheticTrial, make_trial
-from auucmax.data.trial import Trial, TrialKFold
+from auucmax.data.trial import Trial
 
 __all__ = [
     "DataNotFoundError",

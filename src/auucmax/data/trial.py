@@ -1,41 +1,35 @@
 """The rows of a randomised trial, checked once and kept together.
 
-Printing a trial shows its arms, their average effects and how uncertain these are. Folds keep
-the share of each arm, and on request of each outcome within it.
+Printing a trial shows its arms, their average effects and how uncertain these are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
-from sklearn.base import BaseEstimator
 
 from auucmax._errors import InputError
 from auucmax._shown import Shown
 from auucmax._validation import (
-    ROUTING,
     Bools,
     Floats,
-    check_choice,
     check_column,
     check_labels,
     check_level,
     check_mask,
-    check_one_dimensional,
     check_outcome,
     check_treatment,
     check_weight,
-    check_whole,
     control_among,
     listed,
 )
+from auucmax.data.folds import make_strata, places_in_strata
 from auucmax.data.outcomes import outcome_kind
 from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.results import Kind, Outcome, Roles
@@ -55,10 +49,7 @@ class ArmSummary:
 
 @dataclass(frozen=True)
 class EffectSummary:
-    """Average effect of one arm against the control, with a 95% interval.
-
-    ``declined``: why there is no interval, where that is known; otherwise None.
-    """
+    """Average effect of one arm against the control, with a 95% interval."""
 
     label: Any
     name: str
@@ -67,7 +58,6 @@ class EffectSummary:
     low: float
     high: float
     p_value: float
-    declined: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,72 +78,6 @@ class TrialSummary(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the summary as nested dictionaries, for JSON."""
         return asdict(self)
-
-
-def _mean_and_error(
-    y: Floats, weight: Floats | None, groups: NDArray[Any] | None
-) -> tuple[float, float, int]:
-    """Mean, its standard error, and how many rows, or groups, it comes from."""
-    if weight is not None:  # a row of weight zero is no observation
-        y, groups = y[weight > 0], None if groups is None else groups[weight > 0]
-        weight = weight[weight > 0]
-    if len(y) == 0:
-        return float("nan"), float("nan"), 0
-    mean = float(np.average(y, weights=weight))
-    share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
-    parts = share * (y - mean)
-    if groups is not None:
-        parts = np.bincount(pd.factorize(groups)[0], weights=parts)
-    n = len(parts)
-    if n == 1:
-        return mean, float("nan"), n
-    if y.min() == y.max():  # rounding must not look like a spread
-        return float(y[0]), 0.0, n
-    return mean, float(np.sqrt(n / (n - 1) * np.sum(parts**2))), n
-
-
-def _clustered_error(
-    y: Floats, treated: Bools, weight: Floats | None, groups: NDArray[Any]
-) -> tuple[float, int] | None:
-    """Standard error of an effect, and its groups, if some of these have rows of both arms.
-
-    The arms are then not independent: what their rows share cancels within a group.
-    """
-    codes = pd.factorize(groups)[0]
-    counts = np.stack([np.bincount(codes[own], minlength=codes.max() + 1)
-                       for own in (treated, ~treated)])  # fmt: skip
-    if not (counts > 0).all(axis=0).any():
-        return None
-    weight = np.ones(len(y)) if weight is None else weight
-    terms = np.zeros(len(y))
-    for own, sign in ((treated, 1.0), (~treated, -1.0)):
-        mean = np.average(y[own], weights=weight[own])
-        terms[own] = sign * weight[own] * (y[own] - mean) / weight[own].sum()
-    totals = np.bincount(codes, terms)
-    n = int((np.bincount(codes, weight) > 0).sum())
-    return (float(np.sqrt(n / (n - 1) * np.sum(totals**2))), n) if n > 1 else None
-
-
-def _effect(
-    arm: ArmSummary,
-    control: ArmSummary,
-    n_arm: int,
-    n_control: int,
-    shared: tuple[float, int] | None = None,
-) -> EffectSummary:
-    """``shared``: standard error and number of groups that have rows of both arms."""
-    effect = arm.mean - control.mean
-    parts = np.array([arm.standard_error, control.standard_error]) ** 2
-    error = float(np.sqrt(parts.sum())) if shared is None else shared[0]
-    if error > 0:
-        # Welch-Satterthwaite degrees of freedom.
-        freedom = parts.sum() ** 2 / np.sum(parts**2 / (np.array([n_arm, n_control]) - 1))
-        freedom = freedom if shared is None else shared[1] - 1
-        half = float(stdtrit(freedom, 0.975)) * error
-        p_value = float(2 * stdtr(freedom, -abs(effect) / error))
-    else:  # no spread at all, or an arm of one row whose spread is not known (NaN)
-        half, p_value = error, error if np.isnan(error) else float(effect == 0)
-    return EffectSummary(arm.label, arm.name, effect, error, effect - half, effect + half, p_value)
 
 
 PER_ROW = (
@@ -240,7 +164,7 @@ class Trial(Shown):
     name: str = "trial"
     outcome_name: str = "y"
     treatment_name: str = "treatment"
-    arm_names: tuple[str, ...] | None = None
+    arm_names: tuple[str, ...] = None  # type: ignore[assignment]
     effect: NDArray[Any] | None = None
     randomised: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
@@ -252,54 +176,44 @@ class Trial(Shown):
     other_arms: dict[str, int] | None = None
 
     def __post_init__(self) -> None:
-        y = check_outcome(self.y)
+        checked: dict[str, Any] = {"y": check_outcome(self.y)}
+        n_rows = len(checked["y"])
+        checked["X"] = _check_features(self.X, n_rows)
         treatment, control, names = _check_arms(
-            self.treatment, len(y), self.control, self.arm_names
+            self.treatment, n_rows, self.control, self.arm_names
         )
-        checked: dict[str, Any] = {
-            "X": _check_features(self.X, len(y)),
-            "y": y,
-            "treatment": treatment,
-            "control": control,
-            "arm_names": names,
-        }
+        checked |= {"treatment": treatment, "control": control, "arm_names": names}
         if self.sample_weight is not None:
-            checked["sample_weight"] = _check_weight(self.sample_weight, treatment, control)
-        for name in ("id", "groups"):
+            weight = check_weight(self.sample_weight, treatment != control)
+            for label in pd.unique(treatment).tolist():
+                if not weight[treatment == label].any():  # with two arms, found above
+                    raise InputError(
+                        "sample_weight", "positive for some rows of each arm",
+                        f"only zeros for treatment {label!r}",
+                        "Drop this arm or correct the weights.",
+                    )  # fmt: skip
+            checked["sample_weight"] = weight
+        for name, check in (
+            ("id", check_labels),
+            ("groups", check_labels),
+            ("effect", check_column),
+            ("randomised", check_mask),
+        ):
             if getattr(self, name) is not None:
-                checked[name] = check_labels(getattr(self, name), name, len(y))
-        if self.effect is not None:
-            checked["effect"] = check_column(self.effect, "effect", len(y))
-        if self.randomised is not None:
-            checked["randomised"] = check_mask(self.randomised, "randomised", len(y))
+                checked[name] = check(getattr(self, name), name, n_rows)  # type: ignore[operator]
         if self.propensity is not None:
-            checked["propensity"] = _check_propensity(self.propensity, len(y), len(names))
+            checked["propensity"] = _check_propensity(self.propensity, n_rows, len(names))
         if self.place is None:
-            checked["place"] = np.arange(len(y))
+            checked["place"] = np.arange(n_rows)
         if self.roles is None:
             checked["roles"] = Roles(
                 treatment=self.treatment_name,
                 arms=names,
-                outcome=Outcome(name=self.outcome_name, kind=Kind(outcome_kind(y))),
+                outcome=Outcome(name=self.outcome_name, kind=Kind(outcome_kind(checked["y"]))),
                 features=tuple(str(name) for name in checked["X"].columns),
             )
-        for field, value in checked.items():
-            object.__setattr__(self, field, value)
-
-    @cached_property
-    def arm(self) -> NDArray[np.intp]:
-        """(n,) the arm of each row: 0 for the control, 1 to K in the order of ``arm_names``."""
-        codes, labels = pd.factorize(self.treatment)
-        place = {label: k for k, label in enumerate(self.arms)}
-        return np.array([place[label] for label in labels.tolist()], dtype=np.intp)[codes]
-
-    @cached_property
-    def benefit(self) -> Floats:
-        """(n,) outcomes of which more is better: 1 - y or -y if a lower outcome is better."""
-        outcome = self.roles.outcome
-        if not outcome.lower_is_better:
-            return self.y
-        return (1.0 if outcome.kind == Kind.BINARY else 0.0) - self.y
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def n_rows(self) -> int:
@@ -311,15 +225,20 @@ class Trial(Shown):
         """Number of columns of X."""
         return self.X.shape[1]
 
-    @property
+    @cached_property
     def arms(self) -> tuple[Any, ...]:
         """The labels in ``treatment``, control first, in the order of ``arm_names``."""
         return _ordered_labels(self.treatment, self.control)
 
+    @cached_property
+    def arm(self) -> NDArray[np.intp]:
+        """(n,) the arm of each row: 0 for the control, 1 to K in the order of ``arm_names``."""
+        return pd.Index(self.arms).get_indexer(self.treatment)
+
     @property
     def is_multi_arm(self) -> bool:
         """Whether there is more than one treatment beside the control."""
-        return len(self.arm_names or ()) > 2
+        return len(self.arm_names) > 2
 
     @property
     def treated(self) -> NDArray[np.bool_]:
@@ -331,6 +250,14 @@ class Trial(Shown):
             )
         return self.treatment == 1
 
+    @cached_property
+    def benefit(self) -> Floats:
+        """(n,) outcomes of which more is better: 1 - y or -y if a lower outcome is better."""
+        outcome = self.roles.outcome
+        if not outcome.lower_is_better:
+            return self.y
+        return (1.0 if outcome.kind == Kind.BINARY else 0.0) - self.y
+
     def take(self, indices: ArrayLike) -> Trial:
         """The trial of these rows: positions (in their order, repeats allowed) or a boolean mask.
 
@@ -339,26 +266,31 @@ class Trial(Shown):
         >>> trial.take([2, 3]).y
         array([1., 1.])
         """
-        rows = _check_positions(indices, self.n_rows)
-        kept: dict[str, Any] = {
-            field: None if getattr(self, field) is None else getattr(self, field)[rows]
-            for field in PER_ROW
-        }
-        present = set(pd.unique(kept["treatment"]).tolist())
-        own = [k for k, arm in enumerate(self.arms) if arm in present or not self.is_multi_arm]
-        kept["arm_names"] = tuple((self.arm_names or ())[k] for k in own)
+        rows = np.asarray(indices)
+        is_mask = rows.dtype == bool
+        valid = rows.ndim == 1 and rows.size > 0 and rows.dtype.kind in "biu"
+        if not valid or (is_mask and len(rows) != self.n_rows):
+            raise InputError(
+                "indices", f"some row positions, or a boolean mask of {self.n_rows} rows",
+                f"{rows.dtype} of shape {rows.shape}", "Pass a one-dimensional array.",
+            )  # fmt: skip
+        rows = np.flatnonzero(rows) if is_mask else rows.astype(np.intp, copy=False)
+        kept = {name: own[rows] for name in PER_ROW if (own := getattr(self, name)) is not None}
+        arms = np.arange(len(self.arms))
+        if self.is_multi_arm:
+            arms = np.unique(self.arm[rows])
+        names = tuple(self.arm_names[k] for k in arms)
         if self.propensity is not None:
-            kept["propensity"] = kept["propensity"][:, own]
+            kept["propensity"] = kept["propensity"][:, arms]
         if self.extra is not None:
             kept["extra"] = self.extra.iloc[rows]
-        roles = replace(self.roles, arms=kept["arm_names"])
-        return replace(self, X=self.X.iloc[rows], roles=roles, **kept)
+        roles = replace(self.roles, arms=names)
+        return replace(self, X=self.X.iloc[rows], arm_names=names, roles=roles, **kept)
 
     def select_arm(self, label: Any) -> Trial:
         """The two-arm trial of one arm (its label or its printed name) against the control."""
-        names = self.arm_names or ()
-        choices = dict(zip(names[1:], self.arms[1:], strict=True))
-        arm = choices.get(label, label) if isinstance(label, str) else label
+        named = dict(zip(self.arm_names, self.arms, strict=True))
+        arm = named.get(label, label) if isinstance(label, str) else label
         if arm not in self.arms[1:]:
             raise ValueError(
                 f"select_arm needs one of the arms {listed(self.arms[1:])}, got {label!r}. "
@@ -380,7 +312,7 @@ class Trial(Shown):
             Share of the rows, between 0 and 1, that go to the test part.
         by : {"treatment", "treatment-outcome"}, default "treatment"
             What has equal shares in both parts. "treatment-outcome" also balances the outcome
-            within each arm (see :class:`~auucmax.data.trial.TrialKFold`). That steadies
+            within each arm (see :class:`~auucmax.data.folds.TrialKFold`). That steadies
             comparisons of models, but the class counts of the parts are then no longer random, so
             unconditional finite-sample certificates no longer hold on such a split.
         random_state : int, Generator or None
@@ -393,10 +325,9 @@ class Trial(Shown):
         """
         check_level(test_size, "test_size")
         # A group goes by its first row; without groups every row is its own.
-        group, first = np.arange(self.n_rows), np.arange(self.n_rows)
-        if self.groups is not None:
-            group = pd.factorize(self.groups)[0]
-            first = np.unique(group, return_index=True)[1]
+        names = np.arange(self.n_rows) if self.groups is None else self.groups
+        group = pd.factorize(names)[0]
+        first = np.flatnonzero(~pd.Series(group).duplicated().to_numpy())
         strata = make_strata(self.treatment[first], self.y[first], by=by)
         strata.require(2, "one for each part")
         position = places_in_strata(strata.codes, np.random.default_rng(random_state))
@@ -412,49 +343,82 @@ class Trial(Shown):
         The effect of an arm is its mean outcome minus that of the control, with Welch's standard
         error and Student t interval. With weights, means are weighted and the squared standard
         error of a mean m is n/(n-1) * sum w^2 (y - m)^2 / (sum w)^2; with groups, n is their
-        number, and w (y - m) is summed over each. Where only some rows were randomised, the arms
-        and effects are those of the randomised rows.
+        number, and w (y - m) is summed over each. If groups have rows of both arms, the sums of
+        both arms are subtracted first: what their rows share cancels. Where only some rows were
+        randomised, the arms and effects are those of the randomised rows.
         """
-        used = slice(None) if self.randomised is None else self.randomised
-        y, treatment, truth = self.y[used], self.treatment[used], self.effect
-        weight = None if self.sample_weight is None else self.sample_weight[used]
-        arms: list[ArmSummary] = []
-        counted: list[int] = []
-        for label, name in zip(self.arms, self.arm_names or (), strict=True):
-            rows = treatment == label
-            n, own = int(rows.sum()), None if weight is None else weight[rows]
-            mean, error, units = _mean_and_error(
-                y[rows], own, None if self.groups is None else self.groups[used][rows]
-            )
-            arms.append(ArmSummary(label, name, n, n / len(y), mean, error))
-            counted.append(units)
-        shared: dict[Any, tuple[float, int] | None] = {}
+        used = np.ones(self.n_rows, dtype=bool) if self.randomised is None else self.randomised
+        y, arm = self.y[used], self.arm[used]
+        weight = np.ones(len(y)) if self.sample_weight is None else self.sample_weight[used]
+        unit = np.arange(len(y))
         if self.groups is not None:
-            for arm in arms[1:]:
-                rows = np.isin(treatment, [arm.label, arms[0].label])
-                own = None if weight is None else weight[rows]
-                pair = y[rows], treatment[rows] == arm.label, own, self.groups[used][rows]
-                shared[arm.label] = _clustered_error(*pair)
-        same = ("name", "outcome_name", "treatment_name", "n_rows", "n_features")
+            unit = pd.factorize(self.groups[used])[0]
+        n_units = int(unit.max(initial=-1)) + 1
+        arms: list[ArmSummary] = []
+        effects: list[EffectSummary] = []
+        for k, (label, name) in enumerate(zip(self.arms, self.arm_names, strict=True)):
+            n_rows = int((arm == k).sum())
+            rows = np.flatnonzero((arm == k) & (weight > 0))  # a weight of zero is no observation
+            mean = error = np.nan
+            total = np.zeros(n_units)
+            has = np.bincount(unit[rows], minlength=n_units) > 0
+            if len(rows):
+                mean = np.average(y[rows], weights=weight[rows])
+                influence = weight[rows] * (y[rows] - mean) / weight[rows].sum()
+                total = np.bincount(unit[rows], influence, minlength=n_units)
+                error = _error(total, has)
+                if y[rows].min() == y[rows].max():  # rounding must not look like a spread
+                    mean = y[rows[0]]
+                    error = 0.0 if has.sum() > 1 else error
+            arms.append(ArmSummary(label, name, n_rows, n_rows / len(y), float(mean), float(error)))
+            if k == 0:
+                control_total, control_has = total, has
+                continue
+            effect = arms[k].mean - arms[0].mean
+            parts = np.array([arms[k].standard_error, arms[0].standard_error]) ** 2
+            error = np.sqrt(parts.sum())
+            either = has | control_has
+            if (has & control_has).any() and either.sum() > 1:
+                error = _error(total - control_total, either)
+                freedom = either.sum() - 1
+            elif error > 0:  # Welch and Satterthwaite
+                counts = np.array([has.sum(), control_has.sum()])
+                freedom = parts.sum() ** 2 / np.sum(parts**2 / (counts - 1))
+            half = p_value = error  # NaN for an arm of one row
+            if error > 0:
+                half = stdtrit(freedom, 0.975) * error
+                p_value = 2 * stdtr(freedom, -abs(effect) / error)
+            elif error == 0:
+                p_value = effect == 0
+            numbers = (effect, error, effect - half, effect + half, p_value)
+            effects.append(EffectSummary(label, name, *map(float, numbers)))
+        truth = self.effect
         return TrialSummary(
-            **{name: getattr(self, name) for name in same},
-            weighted=weight is not None,
+            name=self.name,
+            outcome_name=self.outcome_name,
+            treatment_name=self.treatment_name,
+            n_rows=self.n_rows,
+            n_features=self.n_features,
+            weighted=self.sample_weight is not None,
             n_randomised=None if self.randomised is None else len(y),
             true_effect=(
                 None if truth is None else float(np.average(truth, weights=self.sample_weight))
             ),
             arms=tuple(arms),
-            effects=tuple(
-                _effect(arm, arms[0], n, counted[0], shared.get(arm.label))
-                for arm, n in zip(arms[1:], counted[1:], strict=True)
-            ),
+            effects=tuple(effects),
         )
 
 
+def _error(totals: Floats, there: Bools) -> Any:
+    """Standard error of the sum of ``totals`` over independent units, some of which are there."""
+    n = int(there.sum())
+    return np.sqrt(n / (n - 1) * np.sum(totals**2)) if n > 1 else np.nan
+
+
 def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
-    if not isinstance(X, pd.DataFrame) and is_frame(X):
-        X = frame_of(X)
-    elif not isinstance(X, pd.DataFrame):
+    if is_frame(X):
+        X = X if isinstance(X, pd.DataFrame) else frame_of(X)
+    else:
         if hasattr(X, "toarray"):
             raise TypeError(
                 f"X should be a frame or a dense array, got a sparse {type(X).__name__}. Pass "
@@ -462,35 +426,34 @@ def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
             )
         array = np.asarray(X)
         if array.ndim != 2:
-            raise ValueError(
-                f"X should be a frame or a two-dimensional array, a row for each row of y; got "
-                f"{type(X).__name__} of shape {array.shape}. "
-                f"Pass a pandas or polars frame, or reshape to (rows, features)."
-            )
+            raise InputError(
+                "X", "a frame or a two-dimensional array, a row for each row of y",
+                f"{type(X).__name__} of shape {array.shape}",
+                "Pass a pandas or polars frame, or reshape to (rows, features).",
+            )  # fmt: skip
         X = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])])
-    if len(X) != n_rows:
-        raise ValueError(
-            f"X should have as many rows as y, {n_rows}; got {len(X)}. Pass columns of the same "
-            f"rows."
-        )
-    if X.shape[1] == 0:
-        raise ValueError("X should have at least one column, got none. Pass the features.")
+    if len(X) != n_rows or X.shape[1] == 0:
+        raise InputError(
+            "X", f"features of {n_rows} rows, as many as y has, in at least one column",
+            f"{len(X)} rows and {X.shape[1]} columns", "Pass the features of the same rows.",
+        )  # fmt: skip
     if not X.columns.is_unique:
         repeated = X.columns[X.columns.duplicated()].unique().tolist()
-        raise ValueError(
-            f"X should have columns of different names, got {listed(repeated)} more than once. "
-            f"Rename or drop them."
-        )
+        raise InputError(
+            "X", "a table with different names of columns", f"{listed(repeated)} more than once",
+            "Rename or drop them.",
+        )  # fmt: skip
     return X
 
 
 def _check_arms(
     treatment: ArrayLike, n_rows: int, control: Any, names: tuple[str, ...] | None
 ) -> tuple[NDArray[Any], Any, tuple[str, ...]]:
+    """Treatment and control as they are stored, and the names of the arms, control first."""
     array = check_labels(treatment, "treatment", n_rows)
     present = pd.unique(array).tolist()
-    if control == 0 and 0 not in present and (usual := control_among(present)) is not None:
-        control = usual
+    if control == 0 and 0 not in present:
+        control = control_among(present) or 0
     if len(present) > 2:
         if control not in present:
             raise ValueError(
@@ -498,14 +461,13 @@ def _check_arms(
                 f"treatment, {listed(sorted(present, key=str))}; got {control!r}. "
                 f"Pass control=..., for example control={present[0]!r}."
             )
-        stored, labels = array, _ordered_labels(array, control)
+        labels = _ordered_labels(array, control)
     else:
         # 0 is only the default: labels without it are reported as labels that need `control`.
-        named = None if control not in present and control == 0 else control
-        stored = check_treatment(array, n_rows, control=named).astype(np.int8)
-        others = [v for v in present if v != control]
-        coded = control == 0 and others[0] == 1
-        labels = ("control", "treated") if coded else (control, others[0])
+        given = None if control not in present and control == 0 else control
+        array = check_treatment(array, n_rows, control=given).astype(np.int8)
+        (other,) = (v for v in present if v != control)
+        labels = ("control", "treated") if control == 0 and other == 1 else (control, other)
         control = 0
     names = tuple(str(v) for v in (labels if names is None else names))
     if len(names) != len(labels):
@@ -513,7 +475,7 @@ def _check_arms(
             f"arm_names should name each of the {len(labels)} arms, control first, got "
             f"{len(names)}: {listed(names)}. Their labels are {listed(labels)}."
         )
-    return stored, control, names
+    return array, control, names
 
 
 def _check_propensity(propensity: ArrayLike, n_rows: int, n_arms: int) -> Floats:
@@ -531,198 +493,3 @@ def _check_propensity(propensity: ArrayLike, n_rows: int, n_arms: int) -> Floats
 def _ordered_labels(treatment: NDArray[Any], control: Any) -> tuple[Any, ...]:
     others = [label for label in pd.unique(treatment).tolist() if label != control]
     return (control, *sorted(others, key=lambda v: (isinstance(v, str), v)))
-
-
-def _check_weight(sample_weight: ArrayLike, treatment: NDArray[Any], control: Any) -> Floats:
-    weight = check_weight(sample_weight, treatment != control)
-    for label in pd.unique(treatment).tolist():
-        if not weight[treatment == label].any():  # with two arms, found above
-            raise ValueError(
-                f"sample_weight should be positive for some rows of each arm, got only zeros for "
-                f"treatment {label!r}. Drop this arm or correct the weights."
-            )
-    return weight
-
-
-def _check_positions(indices: ArrayLike, n_rows: int) -> NDArray[np.intp]:
-    rows = np.asarray(indices)
-    if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "biu":
-        raise ValueError(
-            f"indices should be a one-dimensional list of row positions or a boolean mask, with "
-            f"at least one row; got {rows.dtype} of shape {rows.shape}."
-        )
-    if rows.dtype != bool:
-        return rows.astype(np.intp, copy=False)
-    if len(rows) != n_rows:
-        raise ValueError(
-            f"A boolean mask should have as many entries as the trial has rows, {n_rows}; got "
-            f"{len(rows)}."
-        )
-    return np.flatnonzero(rows)
-
-
-BY = ("treatment", "treatment-outcome")
-
-
-class Strata(NamedTuple):
-    """A stratum for each row: ``codes`` in 0..len(names)-1, every code with at least one row."""
-
-    codes: NDArray[np.intp]
-    names: tuple[str, ...]
-
-    def require(self, at_least: int, reason: str, *remedies: str) -> None:
-        """Raise an error that names the smallest stratum if it has fewer rows than ``at_least``."""
-        sizes = np.bincount(self.codes, minlength=len(self.names))
-        smallest = int(sizes.argmin())
-        if sizes[smallest] < at_least:
-            crossed = " and outcome " in self.names[smallest]
-            advice = [*(['use by="treatment"'] if crossed else []), *remedies, "drop these rows"]
-            raise ValueError(
-                f"Each stratum should have at least {at_least} rows, {reason}; got "
-                f"{sizes[smallest]} with {self.names[smallest]}. To go on, {', or '.join(advice)}."
-            )
-
-
-class TrialKFold(BaseEstimator):
-    """K folds, each with the same share of every arm, for scikit-learn's cross-validation.
-
-    Parameters
-    ----------
-    n_splits : int, default 5
-        Number of folds, at least 2.
-    by : {"treatment", "treatment-outcome"}, default "treatment"
-        What has equal shares in all folds. "treatment-outcome" crosses the arm with the outcome:
-        its values if there are at most two, otherwise zero and the tertiles of the rest. That
-        steadies comparisons of models, but class counts of a fold are then no longer random, so
-        unconditional finite-sample certificates no longer hold on it.
-    shuffle : bool, default True
-        Deal the rows of a stratum to the folds in random order; otherwise in the order of rows.
-    random_state : int, Generator or None
-        The same seed gives the same folds. Ignored without ``shuffle``.
-
-    Notes
-    -----
-    The request for ``treatment`` is declared on the class. With
-    ``sklearn.set_config(enable_metadata_routing=True)`` pass ``params={"treatment": t}`` to
-    ``cross_validate``, or ``treatment=t`` to ``GridSearchCV.fit``. Without that line scikit-learn
-    passes the treatment neither to folds nor to scorers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from auucmax.data.trial import TrialKFold
-    >>> t = np.array(["mail", "none", "none", "mail", "none", "none"])
-    >>> folds = TrialKFold(2, random_state=0)
-    >>> [t[test].tolist() for _, test in folds.split(np.zeros((6, 1)), treatment=t)]
-    [['none', 'mail', 'none'], ['mail', 'none', 'none']]
-    """
-
-    # Whatever splits is a cross-validator for scikit-learn, whose own base class takes long to
-    # import: it brings all of model selection.
-    __metadata_request__split: ClassVar = {"treatment": True}
-
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        by: str = "treatment",
-        shuffle: bool = True,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.n_splits = n_splits
-        self.by = by
-        self.shuffle = shuffle
-        self.random_state = random_state
-
-    def split(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        groups: Any = None,
-        *,
-        treatment: ArrayLike | None = None,
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield (train, test) row positions, each in increasing order; the tests part the rows."""
-        n_splits = self.get_n_splits()
-        if treatment is None:
-            raise ValueError(
-                f"TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
-                f"treatment=t); for cross_validate or GridSearchCV add the line {ROUTING} and pass "
-                f"treatment there."
-            )
-        n_rows = X.shape[0] if hasattr(X, "shape") else None if X is None else len(X)
-        strata = make_strata(treatment, y, by=self.by, n_rows=n_rows, than="X")
-        strata.require(n_splits, "one for each fold", "use fewer folds")
-        rng = np.random.default_rng(self.random_state) if self.shuffle else None
-        # Dealing on from stratum to stratum keeps the folds equal in size as well as in shares: no
-        # two folds differ by more than one row, in all or within a stratum.
-        fold = np.empty(len(strata.codes), dtype=np.intp)
-        fold[_order_by_stratum(strata.codes, rng)] = np.arange(len(fold)) % n_splits
-        for k in range(n_splits):
-            test = fold == k
-            yield np.flatnonzero(~test), np.flatnonzero(test)
-
-    def get_n_splits(
-        self, X: Any = None, y: Any = None, groups: Any = None, *, treatment: Any = None
-    ) -> int:
-        """Number of folds; the arguments are there for scikit-learn."""
-        return check_whole(self.n_splits, "n_splits", 2)
-
-
-def make_strata(
-    treatment: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    by: str,
-    n_rows: int | None = None,
-    than: str = "y",
-) -> Strata:
-    """The stratum of each row: its arm, or its arm crossed with the level of its outcome.
-
-    Columns should have ``n_rows`` rows, as many as the argument ``than`` of the caller has.
-    """
-    check_choice(by, "by", BY)
-    labels = check_labels(treatment, "treatment", n_rows, than=than)
-    if y is not None:
-        y = check_one_dimensional(y, "y", len(labels), than="treatment" if n_rows is None else than)
-    arm_codes, arms = pd.factorize(labels, sort=True)
-    if len(arms) < 2:
-        raise ValueError(
-            f"treatment should have at least two levels, treated and control; all {len(labels)} "
-            f"rows have {arms.tolist()[0]!r}. An effect needs both arms."
-        )
-    names = [f"treatment {arm!r}" for arm in arms.tolist()]
-    if by == "treatment":
-        return Strata(arm_codes, tuple(names))
-    if y is None:
-        raise ValueError('by="treatment-outcome" needs y, got none. Pass the outcomes.')
-    y = check_column(y, "y")
-    if len(pd.unique(y)) <= 2:
-        levels, values = pd.factorize(y, sort=True)
-        level_names = [f"outcome {value:g}" for value in values]
-    else:  # often most outcomes are 0, and quantiles of all of them would be too
-        cuts = np.quantile(y[y != 0], [1 / 3, 2 / 3])
-        levels = np.where(y != 0, 1 + np.searchsorted(cuts, y), 0)
-        thirds = ("lowest", "middle", "highest")
-        level_names = ["outcome 0", *(f"outcome in the {third} third" for third in thirds)]
-    crossed = arm_codes * len(level_names) + levels
-    # Arms need not have every level: number only the strata that occur.
-    codes, present = pd.factorize(crossed, sort=True)
-    pairs = [divmod(int(code), len(level_names)) for code in present]
-    return Strata(codes, tuple(f"{names[a]} and {level_names[v]}" for a, v in pairs))
-
-
-def places_in_strata(codes: NDArray[np.intp], rng: np.random.Generator | None) -> NDArray[np.intp]:
-    """Position 0, 1, 2, ... of each row within its stratum, in random order if ``rng`` is given."""
-    order = _order_by_stratum(codes, rng)
-    starts = np.cumsum(np.bincount(codes)) - np.bincount(codes)
-    position = np.empty(len(codes), dtype=np.intp)
-    position[order] = np.arange(len(codes)) - starts[codes[order]]
-    return position
-
-
-def _order_by_stratum(codes: NDArray[np.intp], rng: np.random.Generator | None) -> NDArray[np.intp]:
-    if rng is None:
-        return np.argsort(codes, kind="stable")
-    shuffled = rng.permutation(len(codes))
-    return shuffled[np.argsort(codes[shuffled], kind="stable")]

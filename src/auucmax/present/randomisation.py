@@ -206,8 +206,8 @@ def _summary(found: TrialSummary, outcome: Outcome) -> Brief:
         value = f"{arm.n_rows:,} rows ({arm.share:.1%}), mean {scale * arm.mean:.4g} {per}"
         facts.append((words.labelled(treatment, arm.name), value))
     for own in found.effects:
-        effect, p_value = Estimate(value=own.effect, missing=own.declined), ""
-        if own.declined is None and math.isfinite(own.standard_error):
+        effect, p_value = Estimate(value=own.effect), ""
+        if math.isfinite(own.standard_error):
             effect = Estimate(value=own.effect, lower=own.low, upper=own.high)
             p_value = f", p {words.p_value(own.p_value)}"
         name = f"Effect of {words.labelled(treatment, own.name)}"

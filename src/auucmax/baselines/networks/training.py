@@ -29,7 +29,7 @@ from auucmax.baselines.networks.network import (
     output,
     represent,
 )
-from auucmax.data.trial import make_strata, places_in_strata
+from auucmax.data.folds import make_strata, places_in_strata
 
 Tensor = Any
 Arrays = dict[str, NDArray[np.float32]]

@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+from auucmax.data.folds import TrialKFold, make_strata, places_in_strata
+
+
+def rows(n=203, seed=0, arms=("none", "mail")):
+    rng = np.random.default_rng(seed)
+    t = rng.choice(arms, n)
+    y = (rng.random(n) < 0.4).astype(float)
+    return rng.normal(size=(n, 2)), y, t
+
+
+@given(
+    n_splits=st.integers(2, 6),
+    by=st.sampled_from(["treatment", "treatment-outcome"]),
+    shuffle=st.booleans(),
+    n_arms=st.integers(2, 4),
+    seed=st.integers(0, 10**6),
+)
+@settings(deadline=None, max_examples=40)
+def test_folds_part_the_rows_in_equal_shares(n_splits, by, shuffle, n_arms, seed):
+    X, y, t = rows(seed=seed, arms=("d", "a", "c", "b")[:n_arms])
+    folds = TrialKFold(n_splits, by=by, shuffle=shuffle, random_state=seed if shuffle else None)
+    tests = []
+    for train, test in folds.split(X, y, treatment=t):
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
+        assert (np.diff(test) > 0).all()
+        assert (np.diff(train) > 0).all()
+        tests.append(test)
+    assert len(tests) == n_splits == folds.get_n_splits()
+    np.testing.assert_array_equal(np.sort(np.concatenate(tests)), np.arange(len(y)))
+    sizes = [len(test) for test in tests]
+    assert max(sizes) - min(sizes) <= 1
+    cells = [f"{a}{b}" for a, b in zip(t, y, strict=True)] if by != "treatment" else t
+    cells = np.asarray(cells)
+    for cell in np.unique(cells):
+        counts = [(cells[test] == cell).sum() for test in tests]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_folds_follow_the_seed():
+    X, y, t = rows()
+
+    def fold_lists(**settings):
+        splitter = TrialKFold(3, **settings)
+        return [test.tolist() for _, test in splitter.split(X, y, treatment=t)]
+
+    assert fold_lists(random_state=1) == fold_lists(random_state=1)
+    assert fold_lists(random_state=1) != fold_lists(random_state=2)
+    generator = fold_lists(random_state=np.random.default_rng(1))
+    assert generator == fold_lists(random_state=1)
+    assert fold_lists(shuffle=False) == fold_lists(shuffle=False)
+    splitter = TrialKFold(3, random_state=4)
+    first, second = ([b.tolist() for _, b in splitter.split(X, treatment=t)] for _ in range(2))
+    assert first == second
+
+
+def test_without_shuffling_rows_are_dealt_in_turn():
+    t = np.array([0, 1, 0, 1, 0, 1, 0, 1])
+    tests = [b.tolist() for _, b in TrialKFold(2, shuffle=False).split(t, treatment=t)]
+    assert tests == [[0, 1, 4, 5], [2, 3, 6, 7]]
+
+
+def test_strata_of_a_continuous_outcome():
+    y = np.concatenate([np.zeros(50), np.arange(1, 61), -np.arange(1, 31)])
+    t = np.tile([0, 1], 70)
+    strata = make_strata(t, y, by="treatment-outcome")
+    assert len(strata.names) == 8
+    assert strata.names[0] == "treatment 0 and outcome 0"
+    assert strata.names[-1] == "treatment 1 and outcome in the highest third"
+    per_level = np.bincount(strata.codes).reshape(2, 4).sum(axis=0)
+    assert per_level.tolist() == [50, 30, 30, 30]
+    lowest = np.isin(strata.codes, [1, 5])
+    assert y[lowest].max() < y[~lowest & (y != 0)].min()
+    # Two values of any kind are two classes, and an arm may lack one of them.
+    strata = make_strata([0, 0, 1, 1], [-1, 3, -1, -1], by="treatment-outcome")
+    assert strata.codes.tolist() == [0, 1, 2, 2]
+    assert strata.names[1] == "treatment 0 and outcome 3"
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_dealing_numbers_each_stratum(codes, shuffle):
+    codes = np.unique(np.array(codes), return_inverse=True)[1]
+    position = places_in_strata(codes, np.random.default_rng(0) if shuffle else None)
+    for code in np.unique(codes):
+        mine = position[codes == code]
+        assert sorted(mine.tolist()) == list(range(len(mine)))
+        assert shuffle or mine.tolist() == list(range(len(mine)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "message"),
+    [
+        ({}, {"treatment": None}, r"needs treatment.*enable_metadata_routing"),
+        ({"n_splits": 1}, {}, r"n_splits should be a whole number of at least 2, got 1"),
+        ({"n_splits": 2.5}, {}, r"n_splits should be a whole number"),
+        ({"n_splits": True}, {}, r"n_splits should be a whole number"),
+        ({"by": "y"}, {}, r"by should be one of 'treatment', 'treatment-outcome', got 'y'"),
+        ({"by": "treatment-outcome"}, {"y": None}, r"needs y, got none"),
+        ({}, {"treatment": ["a"] * 6}, r"all 6 rows have 'a'"),
+        ({}, {"treatment": ["a"] * 5 + [None]}, r"no missing values, got 1"),
+        ({}, {"treatment": ["a", "b"]}, r"treatment should have as many rows as X, 6; got 2"),
+        ({}, {"y": [0, 1]}, r"y should have as many rows as X, 6; got 2"),
+        ({"by": "treatment-outcome"}, {"y": [0, 1]}, r"y should have as many rows as X, 6; got 2"),
+        (
+            {"n_splits": 3},
+            {"treatment": [0, 0, 0, 0, 1, 1]},
+            r"3 rows.*got 2 with treatment 1\. To",
+        ),
+        (
+            {"n_splits": 2, "by": "treatment-outcome"},
+            {"y": [0, 0, 1, 0, 0, 1]},
+            r"at least 2 rows, one for each fold; got 1 with treatment 'a' and outcome 1\. "
+            r"To go on, use by=\"treatment\", or use fewer folds, or drop these rows",
+        ),
+    ],
+)
+def test_bad_folds_have_one_clear_error(settings, change, message):
+    given = {"y": [0, 1, 0, 1, 0, 1], "treatment": ["a", "a", "a", "b", "b", "b"]} | change
+    with pytest.raises(ValueError, match=message):
+        list(TrialKFold(**({"n_splits": 2} | settings)).split(np.zeros((6, 1)), **given))
+
+
+def test_without_X_the_columns_are_compared_with_each_other():
+    with pytest.raises(ValueError, match=r"y should have as many rows as treatment, 4; got 3"):
+        next(TrialKFold(2).split(None, [0, 1, 0], treatment=[0, 1, 0, 1]))
+
+
+class Difference(BaseEstimator):
+    """Learns the effect plus a shift; its score fails unless both arms are in the fold."""
+
+    __metadata_request__fit = {"treatment": True}  # noqa: RUF012
+    __metadata_request__score = {"treatment": True}  # noqa: RUF012
+
+    def __init__(self, shift=0.0):
+        self.shift = shift
+
+    def fit(self, X, y, *, treatment):
+        self.effect_ = y[treatment == 1].mean() - y[treatment == 0].mean() + self.shift
+        return self
+
+    def score(self, X, y, *, treatment):
+        effect = y[treatment == 1].mean() - y[treatment == 0].mean()
+        return -abs(self.effect_ - effect)
+
+
+def test_metadata_routing_needs_no_request_from_the_user():
+    X, y, t = rows()
+    t = (t == "mail").astype(int)
+    folds = TrialKFold(4, by="treatment-outcome", random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        result = cross_validate(Difference(), X, y, cv=folds, params={"treatment": t})
+        search = GridSearchCV(Difference(), {"shift": [0.0, 5.0]}, cv=folds)
+        search.fit(X, y, treatment=t)
+    expected = []
+    for train, test in folds.split(X, y, treatment=t):
+        model = Difference().fit(X[train], y[train], treatment=t[train])
+        expected.append(model.score(X[test], y[test], treatment=t[test]))
+    np.testing.assert_allclose(result["test_score"], expected)
+    assert search.best_params_ == {"shift": 0.0}
+    assert search.n_splits_ == 4
+
+
+def test_a_splitter_shows_and_copies_its_settings():
+    folds = TrialKFold(4, by="treatment-outcome", random_state=7)
+    assert "n_splits=4" in repr(folds)
+    assert "by='treatment-outcome'" in repr(folds)
+    X, y, t = rows()
+    again = clone(folds, safe=False)
+    for (_, a), (_, b) in zip(
+        folds.split(X, y, treatment=t), again.split(X, y, treatment=t), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
