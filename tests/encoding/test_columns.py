@@ -19,7 +19,6 @@ from auucmax.encoding.columns import (
     N_FOLDS,
     SHIFTS,
     Column,
-    LevelSums,
     fold_of,
     means_apart,
     means_of,
@@ -27,8 +26,6 @@ from auucmax.encoding.columns import (
     wave,
 )
 from auucmax.encoding.reference import encode_slow, means_slow
-from auucmax.rows import ArrayRows
-from auucmax.rows.base import Batch, Rows
 
 DAYS = st.floats(-700_000, 3_000_000)
 
@@ -98,7 +95,7 @@ COLUMNS = [
 def test_plain_data_has_what_is_unusual_and_is_read_back(column):
     plain = json.loads(json.dumps(column.to_plain(), allow_nan=False))
     assert Column.of_plain(plain) == column
-    usual = {"has_other", "varies", "takes_new", "more"} - {
+    usual = {"has_other", "varies", "takes_new"} - {
         field for field in ("has_other", "takes_new") if getattr(column, field)
     }
     assert not usual & set(plain)
@@ -116,7 +113,6 @@ def test_plain_data_has_what_is_unusual_and_is_read_back(column):
         {"levels": ["a", "a"]},
         {"unknown": 1},
         {"base": 3},
-        {"more": ["c"]},
         {"cycles": ["year"]},
         {"kind": "code", "levels": ["1", "2"]},
         {"levels": []},
@@ -179,20 +175,6 @@ def test_means_are_the_slow_definition(given_rows, fewest):
         np.testing.assert_allclose(own, slow, rtol=1e-6, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
-@given(rows(), st.integers(0, 8))
-def test_sums_of_batches_add_up(given_rows, cut):
-    texts, y, treated = given_rows
-    places = np.array([-1 if t is None else [*LEVELS, t].index(t) for t in texts])
-    keys = np.arange(len(y), dtype=np.uint64)
-    whole = sums_of(places, len(LEVELS), y, treated, keys)
-    parts = [
-        LevelSums({"zip": sums_of(places[s], len(LEVELS), y[s], treated[s], keys[s])})
-        for s in (slice(0, cut), slice(cut, None))
-    ]
-    np.testing.assert_allclose((parts[0] + parts[1]).of["zip"], whole, rtol=1e-12, atol=1e-12)
-
-
 def test_folds_are_even_whatever_the_keys():
     for keys in (np.arange(10_000), np.arange(10_000, dtype=np.uint64) << np.uint64(40)):
         counts = np.bincount(fold_of(keys), minlength=N_FOLDS)
@@ -239,38 +221,27 @@ def test_training_rows_have_the_numbers_of_their_fold_and_others_those_of_all():
     assert np.corrcoef(table["new"], table["own"])[0, 1] > 0.9
 
 
-class InPieces(Rows):
-    """The rows of others, in pieces, one of them empty."""
-
-    def __init__(self, whole):
-        self.whole, self.names = whole, whole.names
-
-    def batches(self):
-        for piece in (slice(0, 1_000), slice(1_000, 1_000), slice(1_000, None)):
-            yield self.whole.batch.take(np.arange(len(self.whole.y))[piece])
-
-
-def test_rows_anywhere_are_learnt_from_alike():
+def test_rows_are_trained_on_by_their_keys_and_weights():
     rng = np.random.default_rng(2)
     frame, y, treated, *_ = many(5_000, 50, rng, gaps=0.02)
     keys = rng.integers(0, 2**63, len(y)).astype(np.uint64)
-    here = TableEncoder()
-    expected = here.fit_transform(frame, y, treated, keys)
-    whole = ArrayRows(frame, y, treated, keys=keys)
-    for rows_of in (whole, InPieces(whole)):
-        there = TableEncoder().fit(frame)
-        training = there.fit_means(rows_of)
-        assert there.columns_ == here.columns_
-        assert there.terms_ == here.terms_
-        found = [training(batch).X for batch in rows_of.batches() if len(batch.y)]
-        np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-12)
-    none = Batch(frame.head(0), y[:0], treated[:0], keys[:0])
-    assert len(training(none).X) == 0
-
-
-def test_few_levels_need_no_reading():
-    frame = pd.DataFrame({"town": ["a", "b"] * 40})
-    assert TableEncoder().fit(frame).fit_means(None).apart == {}
+    encoder = TableEncoder()
+    expected = encoder.fit_transform(frame, y, treated, keys)
+    order = rng.permutation(len(y))
+    again = TableEncoder()
+    found = again.fit_transform(frame.iloc[order], y[order], treated[order], keys[order])
+    assert again.columns_ == encoder.columns_
+    np.testing.assert_allclose(found, expected[order], rtol=1e-12)
+    # Batches of the rows get the same features.
+    batches = [encoder.training_features(frame[a:b], keys[a:b])
+               for a, b in ((0, 1_000), (1_000, 1_000), (1_000, 5_000))]  # fmt: skip
+    np.testing.assert_array_equal(np.concatenate(batches), expected)
+    # A weight of two is that of the row twice.
+    twice = rng.random(len(y)) < 0.3
+    both = np.concatenate([np.arange(len(y)), np.flatnonzero(twice)])
+    weighted = TableEncoder(numeric=["age"]).fit(frame, y, treated, keys, 1.0 + twice)
+    copies = TableEncoder(numeric=["age"]).fit(frame.iloc[both], y[both], treated[both], keys[both])
+    assert weighted.columns_[-1].base == pytest.approx(copies.columns_[-1].base, rel=2e-3)
 
 
 def test_without_outcomes_there_are_features_of_the_frequent_levels():

@@ -64,26 +64,6 @@ def test_transform_is_the_slow_definition(frame, options, random):
 
 @settings(max_examples=40, deadline=None)
 @given(tables(), OPTIONS)
-def test_values_of_columns_are_those_behind_the_features(frame, options):
-    encoder = fitted(frame, **options)
-    if encoder is None:
-        return
-    values, features = encoder.column_values(frame), encoder.transform(frame)
-    assert values.shape == (len(encoder.columns_), len(frame))
-    for column, own in zip(encoder.columns_, values, strict=True):
-        for place, term in enumerate(encoder.terms_):
-            if term.column != column.name or term.kind not in ("value", "level", "missing"):
-                continue
-            expected = {
-                "value": np.where(np.isnan(own), term.fill, own),
-                "level": own == (column.levels.index(term.level) if term.level else -1),
-                "missing": np.isnan(own),
-            }[term.kind]
-            np.testing.assert_allclose(features[:, place], expected)
-
-
-@settings(max_examples=40, deadline=None)
-@given(tables(), OPTIONS)
 def test_json_round_trip(frame, options):
     encoder = fitted(frame, **options)
     if encoder is None:

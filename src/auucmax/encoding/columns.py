@@ -14,13 +14,12 @@ few rows is shrunk most. Where levels differ no more than chance explains, all h
 no such term. Texts that are no level count as one; missing values have 0, as all rows on average.
 
 A row's own outcome must not be in the number that it gets: a model would trust it too much. So
-training rows are assigned to folds by their keys, and their numbers come from the other folds. All
-of it comes from sums by fold, level and arm, which add up over batches of rows.
+training rows are assigned to folds by their keys, and their numbers come from the other folds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -38,7 +37,6 @@ CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 #: Share of a cycle by which a wave runs ahead of the sine.
 SHIFTS = {"sine": 0.0, "cosine": 0.25}
 WAVE_DIGITS = 6  #: to which waves are rounded
-_SAME_MOMENT = 1e-6  # days: times of two dates that differ by less, in floats, may be the same
 _OUTCOME_TERMS = ("base", "effect")  # terms of levels, estimated from outcomes
 
 
@@ -65,8 +63,7 @@ class Column:
     their share among all texts; ``takes_new`` if such texts are no mistake though training had few
     or none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if
     there are many whose outcomes differ, they have numbers instead: ``base`` or ``effect``, or
-    both, a number a level and one for all other texts. ``more`` are levels that may be among
-    these; only an unfinished column has them.
+    both, a number a level and one for all other texts.
 
     Another kind has ``fill``, the median, for missing values (None: all were missing), and
     ``varies`` unless all its values are the same. A date has ``cycles``, some of :data:`CYCLES`.
@@ -82,55 +79,24 @@ class Column:
     other_share: float = 0.0
     takes_new: bool = False
     cycles: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
     base: tuple[float, ...] = ()
     effect: tuple[float, ...] = ()
 
     @classmethod
-    def of_levels(
-        cls,
-        name: str,
-        levels: Iterable[str],
-        *,
-        n_other: int,
-        n_missing: int,
-        n_rows: int,
-        kind: str = "category",
-        takes_new: bool = False,
-        more: Iterable[str] = (),
-        least: int = 1,
-    ) -> Self:
-        """Levels of so many rows, some of them with other values than the levels, or none.
-
-        Fewer than ``least`` rows with other values, or with none, get no feature, which
-        would reveal them: they are ignored.
-        """
-        n_few, n_other = (n_other, 0) if n_other < least else (0, n_other)
-        share = n_other / max(n_rows - n_missing, 1)
-        return cls(
-            name,
-            kind,
-            tuple(levels),
-            has_other=n_other > 0,
-            has_missing=n_missing >= max(least, 1),
-            other_share=share,
-            takes_new=takes_new or n_few > 0,
-            more=tuple(more),
-        )
-
-    @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
         """The column that ``to_plain`` wrote; anything else is a ValueError."""
-        column: Self = read(cls, _plain(_usual(cls)) | dict(plain), "a column")
+        usual = {own.name: own.default for own in fields(cls) if own.default is not MISSING}
+        entries = {name: [] if value == () else value for name, value in usual.items()}
+        column: Self = read(cls, entries | dict(plain), "a column")
         if not _is_right(column):
             raise ValueError(f"there is no such column as {column!r}"[:200])
         return column
 
     def to_plain(self) -> dict[str, Any]:
         """The column as plain JSON; fields that have their default value are left out."""
-        usual = _usual(type(self))
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _plain({n: v for n, v in held.items() if n not in usual or v != usual[n]})
+        held = {own.name: getattr(self, own.name) for own in fields(self)
+                if getattr(self, own.name) != own.default}  # fmt: skip
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in held.items()}
 
     @property
     def has_levels(self) -> bool:
@@ -195,19 +161,6 @@ def wave(days: Floats, kind: str, cycle: str) -> Floats:
     return np.nan_to_num(np.round(np.sin(2 * np.pi * turns), WAVE_DIGITS))
 
 
-def cycles_of(span: float, spreads: Mapping[str, float]) -> tuple[str, ...]:
-    """The cycles (year, week, day) for which dates get a feature.
-
-    A cycle counts if the dates span at least one of it and fall on different places in it. ``span``
-    is the time from the first date to the last, ``spreads`` the range of the places in each cycle,
-    all in days.
-
-    >>> cycles_of(800.0, {"year": 365.0, "week": 6.0, "day": 0.0})  # no times of day
-    ('year', 'week')
-    """
-    return tuple(c for c, p in CYCLES.items() if span >= p and spreads[c] > _SAME_MOMENT)
-
-
 def write_features(
     features: Floats, column: Column, values: NDArray[Any], means: Floats | None
 ) -> None:
@@ -235,15 +188,6 @@ def write_features(
                 features[:, k] = wave(values, term.kind, str(term.level))
 
 
-def _usual(kind: type[Column]) -> dict[str, Any]:
-    """What most columns have, by field."""
-    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
-
-
-def _plain(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in entries.items()}
-
-
 def _is_right(column: Column) -> bool:
     """Whether an encoder may have made it; the types of its fields are right."""
     means = [getattr(column, kind) for kind in column.outcome_terms]
@@ -257,7 +201,6 @@ def _is_right(column: Column) -> bool:
         and list(column.cycles) == [cycle for cycle in CYCLES if cycle in column.cycles]
         and all(len(own) == len(column.levels) + 1 for own in means)
         and (not means or column.kind == "category")
-        and not column.more
         and column.terms
     )
 
@@ -285,20 +228,6 @@ class Means(NamedTuple):
     effect: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class LevelSums:
-    """Sums of rows of some columns, by name: (folds, levels + 2, 2 arms, 3).
-
-    After the levels come other texts, and missing ones; arms are control and treated; the sums are
-    those of 1, y and y^2.
-    """
-
-    of: Mapping[str, Floats]
-
-    def __add__(self, other: LevelSums) -> LevelSums:
-        return LevelSums({name: own + other.of[name] for name, own in self.of.items()})
-
-
 def fold_of(keys: NDArray[Any]) -> NDArray[np.int64]:
     """(n,) the fold of each row, by a hash of its key."""
     return (pd.util.hash_array(np.asarray(keys)) % np.uint64(N_FOLDS)).astype(np.int64)
@@ -312,9 +241,10 @@ def sums_of(
     keys: NDArray[Any],
     weight: Floats | None = None,
 ) -> Floats:
-    """The sums of a column, by the places of its rows' levels, -1 where missing.
+    """Sums of 1, y and y^2 of the rows of a column: (folds, levels + 2, 2 arms, 3).
 
-    ``weight``: of rows, if they do not all count as one.
+    ``places``: of the levels of the rows, -1 where missing. After the levels come other texts, and
+    missing values; arms are control and treated. ``weight``: of rows that do not all count as one.
     """
     shape = (N_FOLDS, n_levels + 2, 2)
     cell = np.ravel_multi_index((fold_of(keys), places % shape[1], treated.astype(int)), shape)

@@ -7,8 +7,8 @@ or as a graph. A fitted encoder is a list of columns and a list of terms, plain 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,8 +31,6 @@ from auucmax.encoding.columns import (
     CYCLES,
     MOST_LEVELS,
     Column,
-    LevelSums,
-    cycles_of,
     fold_of,
     means_apart,
     means_of,
@@ -41,24 +39,23 @@ from auucmax.encoding.columns import (
 )
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import (
-    are_codes,
+    MISSING_TEXTS,
     are_number_texts,
+    code_counts,
     code_places,
-    infinite_numbers,
     kind_of,
     level_text,
     numbers_of,
     places_of,
-    several_kinds,
     texts_of,
     truths_of,
     unknown_kind,
 )
-from auucmax.encoding.summaries import ColumnSummary, Counting, TextCounts, three_digits
 
 NEW_LEVELS = ("error", "other")
 _MANY_NEW = 0.5  # share of unknown texts that a warning names
 _BLOCK = 2**12  # rows whose features are written together: their matrix fits into the cache
+_SAME_MOMENT = 1e-6  # days: times of two dates that differ by less, in floats, may be the same
 
 # Which kinds of a new table may stand for a kind of the training table.
 _TAKES = {
@@ -160,7 +157,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     # In a pipeline it learns nothing from outcomes: the model after it could not tell its rows by
     # the features that ``transform`` makes of them.
-    __metadata_request__fit: ClassVar = {"treatment": False, "keys": False}
+    __metadata_request__fit: ClassVar = {
+        "treatment": False,
+        "keys": False,
+        "weight": False,
+    }
 
     def __init__(
         self,
@@ -178,7 +179,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.numeric = numeric
 
     def fit(
-        self, frame: Any, y: Any = None, treatment: Any = None, keys: ArrayLike | None = None
+        self,
+        frame: Any,
+        y: Any = None,
+        treatment: Any = None,
+        keys: ArrayLike | None = None,
+        weight: Floats | None = None,
     ) -> Self:
         """Learn columns and terms from training rows, whatever their order.
 
@@ -191,123 +197,78 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             ``fit_transform`` then, others by ``transform``.
         keys : (n,) whole numbers that name the rows, the same for rows of one household, say.
             Default: their places.
+        weight : (n,) weights of the rows for these terms; default: all count as one.
         """
-        self._fit(frame, y, treatment, keys)
+        self._check_parameters()
+        table = frame_of(frame)
+        names = list(table.columns)
+        if not len(table):
+            raise ValueError("the table should have rows, got none. Check where it comes from.")
+        if unknown := [n for n in (*self.categorical, *self.numeric) if n not in names]:
+            raise ValueError(unknown_columns_message("the table", unknown, names))
+        found = [self._column(table[name]) for name in names]
+        dropped = {column.name: column.flaw for column, _ in found if not column.terms}
+        reasons = "; ".join(
+            f"{listed(name for name, flaw in dropped.items() if flaw == reason)} {reason}"
+            for reason in dict.fromkeys(dropped.values())
+        )
+        if len(dropped) == len(names):
+            raise ValueError(
+                f"the table should have a column that tells rows apart, got {reasons}. "
+                f"Pass more columns or more rows."
+            )
+        if dropped:
+            warnings.warn(
+                f"columns should tell rows apart, got {reasons}: dropped. Leave them "
+                f"out to silence this.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._set([column for column, _ in found if column.terms], dropped, names)
+        if y is not None and treatment is not None:
+            many = [
+                replace(column, levels=tuple(sorted((*column.levels, *rarer))), takes_new=True)
+                for column, rarer in found
+                if rarer
+            ]
+            outcome = check_column(y, "y", len(table))
+            treated = check_treatment(treatment, len(table))
+            names_of_rows = np.arange(len(table)) if keys is None else np.asarray(keys)
+            sums = {
+                column.name: sums_of(
+                    self._values(table[column.name], column),
+                    len(column.levels), outcome, treated, names_of_rows, weight,
+                )
+                for column in many
+            }  # fmt: skip
+            self._learn_means(many, sums)
         return self
 
     def fit_transform(
-        self, frame: Any, y: Any = None, treatment: Any = None, keys: ArrayLike | None = None
+        self,
+        frame: Any,
+        y: Any = None,
+        treatment: Any = None,
+        keys: ArrayLike | None = None,
+        weight: Floats | None = None,
     ) -> Floats:
         """Learn from rows, as ``fit`` does, and give their features, (n, p).
 
         Terms that are estimated from outcomes have numbers from rows of other folds, so that no
-        row's own outcome is in its features: a model is to learn from these. For it the rows that
-        ``transform`` makes are others, and :func:`auucmax.certify` does not tell them.
+        row's own outcome is in its features: train models on these. To such a model the rows that
+        ``transform`` makes are others: :func:`auucmax.certify` cannot recognise them.
         """
-        table = frame_of(frame)
-        return self._features(table, *self._fit(table, y, treatment, keys))
+        self.fit(frame, y, treatment, keys, weight)
+        return self.training_features(frame, keys)
 
-    def _fit(
-        self, frame: Any, y: Any, treatment: Any, keys: ArrayLike | None
-    ) -> tuple[dict[str, Floats], NDArray[Any]]:
-        """Fit; return numbers of the levels outside each fold, and the rows' keys."""
-        self._check_parameters()
-        table = frame_of(frame)
-        if not len(table):
-            raise _no_rows()
-        found = [ColumnSummary.of(table[name], self.takes_for_levels) for name in table.columns]
-        self._learn([self._column(*one) for one in zip(map(str, table), found, strict=True)])
-        names = np.arange(len(table)) if keys is None else np.asarray(keys)
-        if y is None or treatment is None:
-            return {}, names
-        outcome = check_column(y, "y", len(table))
-        treated = check_treatment(treatment, len(table))
-        return self._learn_means(self.level_sums(table, outcome, treated, names)), names
+    def training_features(self, frame: Any, keys: ArrayLike | None = None) -> Floats:
+        """(n, p) features for training, of rows whose outcomes ``fit`` may have seen.
 
-    def fit_rows(self, rows: Any) -> Self:
-        """Learn columns and terms from rows, wherever they are: those that ``fit`` learns of them.
-
-        There are one to three readings, more than one if columns hold numbers, and another one for
-        a column of more texts than are counted at a time (one for each 32 bytes of
-        ``rows.max_bytes``). Of such a column of texts, a level may be missing only if it is rarer
-        than one row in half as many as these texts.
-
-        Parameters
-        ----------
-        rows : :class:`auucmax.rows.Rows` with frames as X.
+        Terms that are estimated from outcomes have numbers from the rows of other folds. ``keys``
+        as in ``fit``: a row has the same one here.
         """
-        self._check_parameters()
-        most = max(MOST_LEVELS, int(self.max_levels))
-        counting = Counting.first(self.takes_for_levels, rows.names, rows.max_bytes // 32)
-        (found,) = rows.total(counting)
-        while more := counting.again(found, most, int(self.min_level_rows)):
-            (others,) = rows.total(more)
-            found = replace(found, columns=found.columns | others.columns)
-        if not next(iter(found.columns.values())).n_rows:
-            raise _no_rows()
-        self._learn([self._column(name, own) for name, own in found.columns.items()])
-        return self
-
-    def fit_means(self, rows: Any) -> TrainingEncoder:
-        """Learn from the outcomes of rows, wherever they are, and give what encodes these rows.
-
-        ``rows`` are :class:`auucmax.rows.Rows` with frames as X, of which the columns are known.
-        One reading, if a column has many levels; none otherwise.
-        """
-        if not self._many:
-            return TrainingEncoder(self, {})
-        rows.keep_order()
-        (sums,) = rows.total(self._batch_sums)
-        return TrainingEncoder(self, self._learn_means(sums))
-
-    def _batch_sums(self, batch: Any) -> LevelSums:
-        return self.level_sums(batch.X, batch.y, batch.treated, batch.keys, batch.weight)
-
-    def level_sums(
-        self,
-        frame: Any,
-        y: Floats,
-        treated: NDArray[np.bool_],
-        keys: NDArray[Any],
-        weight: Floats | None = None,
-    ) -> LevelSums:
-        """Sums of rows for columns of many levels; sums of batches add up."""
-        table, found = frame_of(frame), {}
-        for column in self._many:
-            places = np.empty(0, dtype=np.intp)
-            if len(table):
-                places = self._values(table[column.name], column)
-            found[column.name] = sums_of(places, len(column.levels), y, treated, keys, weight)
-        return LevelSums(found)
-
-    def _learn_means(self, sums: LevelSums) -> dict[str, Floats]:
-        """Terms of levels by their outcomes; of each column what the rows of other folds tell."""
-        found = {
-            column.name: self._with_means(column, sums.of[column.name]) for column in self._many
-        }
-        columns = [found.get(column.name, column) for column in self.columns_]
-        dropped = {c.name: "with levels of the same outcomes"
-                   for c in columns if not c.terms}  # fmt: skip
-        if len(dropped) < len(columns):  # a table must have features
-            kept = [column for column in columns if column.terms]
-            self._set(kept, self.dropped_ | dropped, list(self.feature_names_in_))
-        return {c.name: means_apart(sums.of[c.name], c) for c in self.columns_ if c.outcome_terms}
-
-    def _with_means(self, column: Column, sums: Floats) -> Column:
-        """A column of many levels with their outcome terms; one level if they do not differ."""
-        total = sums.sum(axis=0)
-        # To three digits a number is nobody's.
-        base, effect = (
-            tuple(three_digits(value) for value in values) if values.any() else ()
-            for values in means_of(total, int(self.min_level_rows), clearly=True)
-        )
-        if not (base or effect):
-            return replace(column, levels=(), has_other=True, other_share=1.0)
-        n = total[:-1, :, 0].sum(axis=1)
-        share = float(n[-1] / n.sum()) if n[-1] >= int(self.min_level_rows) else 0.0
-        # Rows with other texts, if they are few, have 0, as all rows on average.
-        return replace(column, base=base, effect=effect, has_other=share > 0, other_share=share,
-                       takes_new=column.takes_new or n[-1] > 0)  # fmt: skip
+        table = frame_of(frame, [column.name for column in self.columns_])
+        return self._features(table, np.arange(len(table)) if keys is None else np.asarray(keys))
 
     def _check_parameters(self) -> None:
         check_whole(self.max_levels, "max_levels", 1)
@@ -316,9 +277,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for option in _DECIDED:
             names = getattr(self, option)
             if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-                raise ValueError(
-                    f"{option} should be a list of names of columns, got {names!r:.80}. Pass a "
-                    f"list of texts."
+                raise InputError(
+                    option, "a list of names of columns", f"{names!r:.80}", "Pass a list of texts."
                 )
         if both := [name for name in self.categorical if name in self.numeric]:
             raise ValueError(
@@ -326,167 +286,139 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"both. Decide for one."
             )
 
-    def takes_for_levels(self, name: str, kind: str) -> bool | None:
-        """What the user decided of a column of this kind; None: nothing.
-
-        >>> TableEncoder(categorical=["plan"]).takes_for_levels("plan", "number")
-        True
-        """
+    def _decided(self, name: str, kind: str) -> bool | None:
+        """Whether the user decided that a column of this kind has levels; None: no decision."""
         for option, kinds in _DECIDED.items():
             if name in getattr(self, option):
                 if kind not in kinds:
+                    words = dict.fromkeys(_PLURAL[own] for own in kinds if own != "empty")
                     raise ValueError(
-                        f"{option} should name columns of {listed_kinds(kinds)}, got "
+                        f"{option} should name columns of {', '.join(words)}, got "
                         f"{_PLURAL[kind]} in {name!r}. Leave it out, or convert the column."
                     )
                 return option == "categorical"
         return None
 
-    def _column(self, name: str, summary: ColumnSummary) -> Column:
-        """A fitted column, from its summary."""
-        kind, numbers, n_rows = summary.kind(name), summary.numbers, summary.n_rows
-        decided = self.takes_for_levels(name, kind)
+    def _column(self, series: pd.Series) -> tuple[Column, list[str]]:
+        """A fitted column; of a category also the levels beyond the ``max_levels`` first."""
+        name, kind, n_rows = str(series.name), kind_of(series), len(series)
+        least, most = int(self.min_level_rows), int(self.max_levels)
+        decided = self._decided(name, kind)
         if kind == "mixed" and not decided:
-            raise several_kinds(name, summary.kinds)
-        if kind == "category" or (decided and kind != "empty"):
-            texts = TextCounts(0, {}) if summary.texts is None else summary.texts
-            return self._column_of_texts(name, texts, n_rows, takes_new=kind == "number")
-        least = int(self.min_level_rows)
-        if numbers is not None and numbers.n_infinite:
-            raise infinite_numbers(name, numbers.n_infinite)
-        # A median, or a coefficient, of fewer people would reveal them.
-        if numbers is None or not numbers.n or numbers.n < least <= n_rows:
-            return Column(name, "number")
-        if kind == "number" and decided is None and numbers.few and are_codes(numbers.few, least):
-            codes = {int(value): n for value, n in numbers.few.items()}
-            return self._column_of_codes(name, codes, n_rows)
-        span, *spreads = (numbers.high - numbers.low).tolist()
-        cycles = cycles_of(span, dict(zip(CYCLES, spreads, strict=True))) if spreads else ()
+            raise unknown_kind(series)
+        if kind == "empty":
+            return Column(name, "number"), []
+        counts: Mapping[Any, int] | None
+        if kind == "category" or decided:
+            codes, texts = texts_of(series, kind)
+            rows = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+            counts = {t: n for t, n in zip(texts, rows, strict=True) if t not in MISSING_TEXTS}
+            is_code, takes_new = False, kind == "number"
+        else:
+            values = numbers_of(series, kind)
+            present = values[~np.isnan(values)]
+            # A median, or a coefficient, of fewer people would reveal them.
+            if not len(present) or len(present) < least <= n_rows:
+                return Column(name, "number"), []
+            counts = None
+            if kind == "number" and decided is None:
+                counts = code_counts(present, least)
+            is_code = takes_new = True
+        if counts is None:
+            span = float(np.ptp(present))
+            cycles = [
+                cycle
+                for cycle, period in CYCLES.items()
+                # Dates span one cycle at least, and fall on different places in it.
+                if kind == "date"
+                and span >= period
+                and np.ptp(np.mod(present, period)) > _SAME_MOMENT
+            ]
+            return Column(
+                name,
+                kind,
+                has_missing=n_rows - len(present) >= least,
+                varies=span > 0,
+                fill=three_digits(float(np.median(present, overwrite_input=True))),
+                cycles=tuple(cycles),
+            ), []
+        order = sorted(counts, key=lambda value: (-counts[value], value))
+        frequent = [v for v in order[: max(MOST_LEVELS, most)] if counts[v] >= least]
+        levels = [str(level) for level in sorted(frequent[:most])]
+        places = places_of([str(value) for value in counts], levels)[0][:-1]
+        n_other = int(np.array(list(counts.values()), dtype=np.int64)[places == len(levels)].sum())
+        n_present = sum(counts.values())
+        # Fewer rows with other values, or with none, get no feature, which would reveal them.
         return Column(
             name,
-            kind,
-            has_missing=n_rows - numbers.n >= least,
-            varies=span > 0,
-            fill=numbers.bounds[0],
-            cycles=cycles,
-        )
+            "code" if is_code else "category",
+            tuple(levels),
+            has_other=n_other >= least,
+            has_missing=n_rows - n_present >= least,
+            other_share=n_other / n_present if n_other >= least else 0.0,
+            takes_new=takes_new or 0 < n_other < least,
+        ), [] if is_code else frequent[most:]
 
-    def _column_of_texts(
-        self, name: str, texts: TextCounts, n_rows: int, *, takes_new: bool
-    ) -> Column:
-        """A category, by how many of its rows have each text; the others have none."""
-        order = self._frequent(texts.counts)
-        levels, more = sorted(order[: int(self.max_levels)]), order[int(self.max_levels) :]
-        places = places_of(list(texts.counts), levels)[0][:-1]
-        rows = np.array(list(texts.counts.values()), dtype=np.int64)
-        return Column.of_levels(
-            name,
-            levels,
-            n_other=texts.n - int(rows[places < len(levels)].sum()),
-            n_missing=n_rows - texts.n,
-            n_rows=n_rows,
-            takes_new=takes_new,
-            more=more,
-            least=int(self.min_level_rows),
-        )
+    def _learn_means(self, many: Sequence[Column], sums: Mapping[str, Floats]) -> None:
+        """Terms by the outcomes of their levels for columns that have many, from sums of rows."""
+        least = int(self.min_level_rows)
+        found: dict[str, Column] = {}
+        for column in many:
+            total = sums[column.name].sum(axis=0)
+            base, effect = (
+                tuple(map(three_digits, values)) if values.any() else ()
+                for values in means_of(total, least, clearly=True)
+            )
+            if base or effect:
+                n = total[:-1, :, 0].sum(axis=1)
+                share = float(n[-1] / n.sum()) if n[-1] >= least else 0.0
+                # Rows with other texts, if they are few, have 0, as all rows on average.
+                column = replace(column, base=base, effect=effect)
+            else:
+                column = replace(column, levels=())
+                share = 1.0
+            found[column.name] = replace(column, has_other=share > 0, other_share=share)
+        columns = [found.get(column.name, column) for column in self.columns_]
+        dropped = {c.name: "with levels of the same outcomes" for c in columns if not c.terms}
+        if len(dropped) < len(columns):  # a table must have features
+            kept = [column for column in columns if column.terms]
+            self._set(kept, self.dropped_ | dropped, list(self.feature_names_in_))
+        self._apart = {
+            c.name: means_apart(sums[c.name], c) for c in self.columns_ if c.outcome_terms
+        }
 
-    def _column_of_codes(self, name: str, counts: Mapping[int, int], n_rows: int) -> Column:
-        """A column of codes, by how many of its rows have each; the others have none."""
-        levels = sorted(self._frequent(counts)[: int(self.max_levels)])
-        n_present = sum(counts.values())
-        return Column.of_levels(
-            name,
-            map(str, levels),
-            n_other=n_present - sum(counts[level] for level in levels),
-            n_missing=n_rows - n_present,
-            n_rows=n_rows,
-            kind="code",
-            takes_new=True,
-            least=int(self.min_level_rows),
-        )
-
-    def _frequent(self, counts: Mapping[Any, int]) -> list[Any]:
-        """The values that may be levels, the most frequent first; of equally frequent ones the
-        first."""
-        order = sorted(counts, key=lambda value: (-counts[value], value))
-        most = max(MOST_LEVELS, int(self.max_levels))
-        return [value for value in order[:most] if counts[value] >= self.min_level_rows]
+    def _set(self, columns: list[Column], dropped: dict[str, str], names: list[str]) -> Self:
+        self.columns_ = tuple(columns)
+        self.terms_ = tuple(term for column in columns for term in column.terms)
+        self.dropped_ = dropped
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self._apart: dict[str, Floats] = {}  # numbers of levels from the rows outside each fold
+        return self
 
     @property
     def code_columns(self) -> list[str]:
         """The columns whose whole numbers are treated as levels by default."""
         return [column.name for column in self.columns_ if column.kind == "code"]
 
-    def _learn(self, columns: list[Column]) -> Self:
-        # A median may be the value of one person: to three digits it is nobody's.
-        columns = [c if c.fill is None else replace(c, fill=three_digits(c.fill)) for c in columns]
-        names = [column.name for column in columns]
-        if unknown := [n for n in (*self.categorical, *self.numeric) if n not in names]:
-            raise ValueError(unknown_columns_message("the table", unknown, names))
-        dropped = {column.name: column.flaw for column in columns if not column.terms}
-        if len(dropped) == len(columns):
-            raise ValueError(
-                f"the table should have a column that tells rows apart, got {_reasons(dropped)}. "
-                f"Pass more columns or more rows."
-            )
-        if dropped:
-            warnings.warn(
-                f"columns should tell rows apart, got {_reasons(dropped)}: dropped. Leave them "
-                f"out to silence this.",
-                UserWarning,
-                stacklevel=4,
-            )
-        self._many = tuple(
-            replace(c, levels=tuple(sorted((*c.levels, *c.more))), more=(), takes_new=True)
-            for c in columns
-            if c.more
-        )
-        kept = [replace(c, more=()) for c in columns if c.name not in dropped]
-        return self._set(kept, dropped, names)
-
-    def _set(self, columns: list[Column], dropped: dict[str, str], names: list[str]) -> Self:
-        self.columns_ = tuple(columns)
-        self.terms_ = tuple(term for column in columns for term in column.terms)
-        self.dropped_, self.n_features_in_ = dropped, len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        return self
-
     def transform(self, frame: Any) -> Floats:
         """(n, p) features of the rows of a table that has the columns of training."""
         check_is_fitted(self, "terms_")
-        table = frame_of(frame, [column.name for column in self.columns_])
-        return self._features(table, {}, np.empty(0))
+        return self._features(frame_of(frame, [column.name for column in self.columns_]), None)
 
-    def column_values(self, frame: Any) -> Floats:
-        """(columns, n) a number for each raw column: its value, or the place of its level.
-
-        NaN where it is missing. Of texts that are no level it is the number of levels.
-
-        >>> frame = pd.DataFrame({"age": [30, None, 50], "town": ["Oslo", "Bergen", "Oslo"]})
-        >>> TableEncoder(min_level_rows=1).fit(frame).column_values(frame).tolist()
-        [[30.0, nan, 50.0], [1.0, 0.0, 1.0]]
-        """
-        check_is_fitted(self, "terms_")
-        table = frame_of(frame, [column.name for column in self.columns_])
-        found = np.empty((len(self.columns_), len(table)))
-        for own, column in zip(found, self.columns_, strict=True):
-            own[:] = self._values(table[column.name], column)
-            if column.has_levels:
-                own[own < 0] = np.nan
-        return found
-
-    def _features(
-        self, table: pd.DataFrame, apart: Mapping[str, Floats], keys: NDArray[Any]
-    ) -> Floats:
-        """``apart``: numbers of levels by fold, and then ``keys`` assign the rows to the folds."""
-        fold = fold_of(keys) if apart else None
-        parts, first = [], 0
+    def _features(self, table: pd.DataFrame, keys: NDArray[Any] | None) -> Floats:
+        """``keys``: of training rows, whose numbers of levels come from the other folds."""
+        fold = None if keys is None or not self._apart else fold_of(keys)
+        parts = []
+        first = 0
         for column in self.columns_:
-            own, means = slice(first, first := first + len(column.terms)), None
+            own = slice(first, first := first + len(column.terms))
             values = self._values(table[column.name], column)
-            if column.outcome_terms:
-                found = apart.get(column.name)
-                means = column.means[values] if found is None else found[fold, values]
+            means = None
+            if column.outcome_terms and fold is None:
+                means = column.means[values]
+            elif column.outcome_terms:
+                means = self._apart[column.name][fold, values]
             parts.append((own, column, values, means))
         features = np.zeros((len(table), len(self.terms_)))
         # Rows in blocks: a column of the whole matrix is spread over all of its memory.
@@ -547,7 +479,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"an encoder should be what to_dict returns, got something else ({error}). "
                 f"Save it again."
             ) from error
-        encoder._many = ()
         return encoder._set(columns, {}, [column.name for column in columns])
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
@@ -565,10 +496,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 kind = "empty"
         if kind == "empty":
             return np.full(len(series), -1 if column.has_levels else np.nan)
-        if column.kind == "category":
+        if column.has_levels:
             return self._places(series, kind, column)
-        if column.kind == "code":
-            return _places_of_codes(numbers_of(series, kind), column)
         if column.kind != "boolean":
             return numbers_of(series, kind)
         values, unknown = truths_of(series, kind)
@@ -582,12 +511,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return values
 
     def _places(self, series: pd.Series, kind: str, column: Column) -> NDArray[np.intp]:
-        codes, texts = texts_of(series, kind)
-        place_of_text, new = places_of(texts, column.levels)
-        places = place_of_text[codes]
+        """The place of the level of each row; the number of levels for new values, -1: missing."""
+        n_levels = len(column.levels)
+        if column.kind == "code":
+            values = numbers_of(series, kind)
+            places = code_places(values, column.levels)
+            new = [level_text(value) for value in pd.unique(values[places == n_levels])[:10]]
+        else:
+            codes, texts = texts_of(series, kind)
+            of_text, new = places_of(texts, column.levels)
+            places = of_text[codes]
         if not new:
             return places
-        rows, present = int((places == len(column.levels)).sum()), int((places >= 0).sum())
+        rows = int((places == n_levels).sum())
         if not (column.has_other or column.takes_new) and self.new_levels == "error":
             raise InputError(
                 f"column {column.name!r}", f"one of the training levels, {listed(column.levels)}",
@@ -595,49 +531,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 "Correct the values, train again with them, or set new levels to 'other', which "
                 "ignores them.",
             )  # fmt: skip
-        _tell_many_new(column, rows, present, new)
+        # As many as half are usual, and up to three standard errors more than in training.
+        present = int((places >= 0).sum())
+        share = column.other_share
+        usual = max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(present, 1))))
+        if rows > present * usual:
+            warnings.warn(
+                f"column {column.name!r} should mostly hold levels of training, "
+                f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
+                f"that have one: {listed(new)}. Check that they are written as in training.",
+                UserWarning,
+                stacklevel=6,
+            )
         return places
 
 
-@dataclass(frozen=True)
-class TrainingEncoder:
-    """Encodes training rows: a step of rows, from batch to batch.
+def three_digits(value: float) -> float:
+    """A number to three digits: a median or a mean may be the value of one person.
 
-    Numbers of levels come from the rows of other folds, ``apart``.
+    >>> three_digits(1234.5), three_digits(-0.0098765)
+    (1230.0, -0.00988)
     """
-
-    encoder: TableEncoder
-    apart: Mapping[str, Floats]
-
-    def __call__(self, batch: Any) -> Any:
-        if not len(batch.y):
-            return batch
-        table = frame_of(batch.X, [column.name for column in self.encoder.columns_])
-        return batch._replace(X=self.encoder._features(table, self.apart, batch.keys))
-
-
-def _places_of_codes(values: Floats, column: Column) -> NDArray[np.intp]:
-    places = code_places(values, column.levels)
-    is_new = places == len(column.levels)
-    if rows := int(is_new.sum()):
-        new = [level_text(value) for value in pd.unique(values[is_new])[:10]]
-        _tell_many_new(column, rows, int((places >= 0).sum()), new)
-    return places
-
-
-def _tell_many_new(column: Column, rows: int, present: int, new: Sequence[str]) -> None:
-    """A warning if more of the values that are present than usual are no level."""
-    # As many as half are usual, and up to three standard errors more than in training.
-    share = column.other_share
-    usual = max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(present, 1))))
-    if rows > present * usual:
-        warnings.warn(
-            f"column {column.name!r} should mostly hold levels of training, "
-            f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
-            f"that have one: {listed(new)}. Check that they are written as in training.",
-            UserWarning,
-            stacklevel=7,
-        )
+    return float(f"{value:.3g}")
 
 
 def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
@@ -645,20 +560,4 @@ def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
     return ValueError(
         f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
         f"{_PLURAL[kind]} such as {shown}. Convert the column, or clean these values."
-    )
-
-
-def _no_rows() -> ValueError:
-    return ValueError("the table should have rows, got none. Check where it comes from.")
-
-
-def listed_kinds(kinds: Iterable[str]) -> str:
-    """Kinds of columns in words."""
-    return ", ".join(dict.fromkeys(_PLURAL[kind] for kind in kinds if kind != "empty"))
-
-
-def _reasons(dropped: Mapping[str, str]) -> str:
-    return "; ".join(
-        f"{listed(n for n, why in dropped.items() if why == reason)} {reason}"
-        for reason in dict.fromkeys(dropped.values())
     )

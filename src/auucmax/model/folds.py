@@ -24,7 +24,6 @@ from auucmax.data.outcomes import responders
 from auucmax.data.pair import Pair
 from auucmax.encoding import TableEncoder
 from auucmax.results import Result
-from auucmax.rows import ArrayRows
 
 LEAST = 20  #: rows with and without the outcome, of each arm, that a model is trained on
 MANY_ROWS = 1_000_000  #: above, two folds are enough
@@ -105,13 +104,14 @@ def train(pair: Pair, makes: Makes, some: Bools) -> Fitted:
     """Train an encoder and estimators, which are made by name, on some of the rows of a pair."""
     roles, features = pair.trial.roles, pair.X
     encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
-    encoder.fit(features[some]).accept(features)
-    rows = ArrayRows(features, pair.y, pair.treated, pair.weight, keys=pair.keys).take(some)
-    encoded = rows.part(encoder.fit_means(rows))
-    weight = {} if encoded.weight is None else {"sample_weight": encoded.weight}
+    y, treated = pair.y[some], pair.treated[some]
+    weight = None if pair.weight is None else pair.weight[some]
+    X = encoder.fit_transform(features[some], y, treated, pair.keys[some], weight)
+    encoder.accept(features)
+    weights = {} if weight is None else {"sample_weight": weight}
     estimators = {name: make() for name, make in makes.items()}
     for one in estimators.values():
-        one.fit(np.asarray(encoded.X), encoded.y, treatment=encoded.treated, **weight)
+        one.fit(X, y, treatment=treated, **weights)
     return Fitted(encoder, estimators)
 
 
