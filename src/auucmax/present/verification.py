@@ -1,15 +1,10 @@
-"""Words for a campaign that was verified: what it gained, and whether the forecast held."""
+"""Words for a verified campaign: its gain, and whether the forecast held."""
 
 from __future__ import annotations
 
-from auucmax.campaign.verify import (
-    Against,
-    Cell,
-    Comparison,
-    Forecast,
-    ForecastVerdict,
-    Verification,
-)
+from auucmax.campaign.cells import Cell
+from auucmax.campaign.forecast import Forecast, ForecastVerdict
+from auucmax.campaign.verify import Against, Comparison, Verification
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, State
@@ -27,7 +22,7 @@ _FORECASTS = {
 def _(found: Verification) -> Brief:
     extra = words.gains(found.roles.outcome)
     run = found.against(Against.AS_RUN)
-    facts = [("As run", words.profit(run.profit) if run.profit else "")]
+    facts = [("Campaign as run", words.profit(run.profit) if run.profit else "")]
     others = [own for own in found.comparisons if own.against != Against.AS_RUN]
     facts += [(_name(own, found), _gain(own, found)) for own in others]
     if found.forecast is not None:
@@ -47,7 +42,7 @@ def _(found: Verification) -> Brief:
     smallest = min((p for own in found.cells for p in own.p_values.values()), default=None)
     if smallest is not None:
         details.append(("Check", f"smallest corrected p {words.p_value(smallest)}"))
-    assumed = "all people with one chosen arm are assumed to have had equal chances."
+    assumed = "this assumes that all people with the same chosen arm had the same probability of treatment."
     return in_words(
         _verdict(run, found, extra),
         facts,
@@ -59,7 +54,7 @@ def _(found: Verification) -> Brief:
 
 def _verdict(run: Comparison, found: Verification, extra: str) -> str:
     if run.gain is None:
-        return f"What the campaign gained is not known: {_lacking(run, found)}."
+        return f"The gain of the campaign is not known: {_lacking(run, found)}."
     sure = run.certified_lower
     if found.state == State.GUARANTEED and sure is not None:
         value = words.number(run.gain.value, words.places_of(run.gain))
@@ -69,13 +64,13 @@ def _verdict(run: Comparison, found: Verification, extra: str) -> str:
         State.HARM: "The campaign did harm",
         State.SIGNIFICANT: "The campaign worked",
     }
-    return f"{starts.get(found.state, 'It is not clear that the campaign worked')}: {gain}."
+    return f"{starts.get(found.state, 'It is not clear whether the campaign worked')}: {gain}."
 
 
 def _name(own: Comparison, found: Verification) -> str:
     if own.against == Against.EVERYONE:
-        return f"Over {words.arm_name(found.roles, str(own.arm))} for everyone"
-    return "Over random people" if own.against == Against.RANDOM else "Had all chosen got it"
+        return f"Compared with {words.arm_name(found.roles, str(own.arm))} for everyone"
+    return "Compared with random" if own.against == Against.RANDOM else "If all chosen were treated"
 
 
 def _gain(own: Comparison, found: Verification) -> str:
@@ -111,7 +106,7 @@ def _forecast(own: Forecast, extra: str) -> str:
     forecast = words.number(own.forecast.value, words.places_of(own.realised))
     return (
         f"{_FORECASTS[own.verdict]}: {forecast} {extra} forecast, "
-        f"{words.estimate(own.realised)} came{whole}"
+        f"{words.estimate(own.realised)} measured{whole}"
     )
 
 
@@ -120,9 +115,9 @@ def _next(found: Verification, run: Comparison) -> str:
     if found.state == State.HARM or verdict == ForecastVerdict.HARM:
         return "stop the campaign"
     if run.profit is not None and words.side(run.profit) < 0:
-        return "stop, or treat fewer people: the campaign costs more than it brings"
+        return "stop, or treat fewer people: the campaign costs more than it earns"
     if verdict == ForecastVerdict.BELOW:
-        return "fit again on these rows: people or treatment have changed"
+        return "fit again on these rows: the people or the treatment have changed"
     if found.state in (State.GUARANTEED, State.SIGNIFICANT):
-        return "go on; keep a part at random, to verify again"
-    return "go on with more people, or a larger part at random"
+        return "go on, and keep treating a part at random to verify again"
+    return "go on with more people, or with a larger random part"

@@ -1,0 +1,279 @@
+"""The people of a campaign by chosen arm and propensities: read, and checked for randomisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from auucmax._errors import InputError
+from auucmax._validation import Floats, check_column, listed
+from auucmax.campaign.contrasts import CellMeans, Codes
+from auucmax.data import FailedCheckError, Trial, check_randomisation
+from auucmax.data.balance import equal_shares, holm
+from auucmax.data.randomisation import varies_within
+from auucmax.data.read_trial import id_texts, read_trial
+from auucmax.data.reading import table_of
+from auucmax.data.roles import NO_AND_YES, check_names
+from auucmax.encoding.kinds import arm_text
+from auucmax.model import UpliftModel
+from auucmax.results import Result
+
+_CHOSEN = "auucmax_chosen"
+_MOST_CELLS = 20
+_DIGITS = 6  # propensities that agree in so many are one
+_FEWEST = 50  # rows of each arm of a cell whose features are compared
+_STOPS = 1e-4  # corrected p-value, as in check_randomisation
+
+
+class Cell(Result):
+    """People with the same chosen arm and the same probability of any treatment, if it is known.
+
+    ``given``: how many of them got each arm, the control first. ``p_values``: of the tests of
+    randomisation within the cell ("propensity", "missing outcomes", "balance"), corrected for all
+    tests of all cells.
+    """
+
+    chosen: str
+    propensity: float | None
+    given: tuple[int, ...]
+    p_values: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """Rows with an outcome, and their cells.
+
+    ``chosen`` (cells,): the chosen arm. ``propensity`` (cells, K): of each arm but the control, or
+    (cells, 0) if it is not known. ``cell`` (n,): of each row. ``assigned`` (cells, K + 1, 2): rows
+    with an outcome and without one; each group counts once.
+    """
+
+    trial: Trial
+    frame: pd.DataFrame
+    chosen: Codes
+    propensity: Floats
+    cell: Codes
+    means: CellMeans
+    assigned: NDArray[np.intp]
+    n_not_in_list: int
+    n_absent: int
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The labels, the control first."""
+        return self.trial.roles.arms
+
+
+def read_campaign(
+    table: Any,
+    people: Any,
+    chosen: str | None,
+    propensity: str | None,
+    model: UpliftModel | None,
+    named: dict[str, Any],
+) -> Campaign:
+    """The rows of a campaign, by cell; parameters as in :func:`auucmax.campaign.verify`.
+
+    ``named``: columns and labels, as in :func:`auucmax.read_trial`.
+    """
+    frame = table_of(table).reset_index(drop=True)
+    if (chosen is None) == (people is None):
+        got = "neither" if chosen is None else "both"
+        raise InputError("chosen", "given, or a list, but not both", got, "Pass one of them.")
+    if model is not None:
+        named = _as_fitted(named, model, frame)
+    is_assigned, n_not_in_list, n_absent = False, 0, 0
+    if people is not None:
+        people = table_of(people)
+        is_assigned = "chosen" in people
+        frame, n_not_in_list, n_absent = _with_list(frame, people, named)
+    else:
+        check_names(frame, [chosen or ""])
+        frame[_CHOSEN] = frame[chosen]
+    trial = read_trial(frame, **named, features=[_CHOSEN])
+    roles, arms = trial.roles, trial.roles.arms
+    code = _codes(frame[_CHOSEN], arms)
+    if (code < 0).any() and len(arms) == 2:
+        texts = frame[_CHOSEN].map(arm_text).str.lower()
+        code = _codes(texts, next((own for own in NO_AND_YES if {*texts} <= {*own}), arms))
+    if (code < 0).any():
+        raise InputError(
+            "chosen", f"for each row an arm of the campaign, {listed(arms)}, or 0 and 1 for one",
+            listed(frame[_CHOSEN][code < 0].drop_duplicates().map(arm_text)),
+            "Write labels as in the treatment, and the control for all others.",
+        )  # fmt: skip
+    word = propensity or ("propensity" if len(arms) == 2 else "chance")
+    names = [word] if len(arms) == 2 else [f"{word} {label}" for label in arms[1:]]
+    if propensity is None and not (is_assigned and {*names} <= {*frame}):
+        names = []
+    check_names(frame, names)
+    # Certificates are drawn in the order of the cells: with one arm the chosen come first.
+    order = -1 if len(arms) == 2 else 1
+    columns = [check_column(frame[name].to_numpy(), f"the propensity {name!r}") for name in names]
+    keys = np.column_stack([order * code, *np.round(np.reshape(columns, (-1, len(code))), _DIGITS)])
+    keys, cell = np.unique(keys, axis=0, return_inverse=True)
+    cell, chance = cell.ravel().astype(np.intp), keys[:, 1:]
+    most = chance.sum(axis=1).max()
+    if len(keys) > _MOST_CELLS or chance.min(initial=0) < 0 or most > 1 + 1e-6:
+        raise InputError(
+            "propensity", f"between 0 and 1, at most {_MOST_CELLS} values among the chosen arms",
+            f"{len(keys):,} up to {most:g}", "Pass those that `auucmax assign` wrote.",
+        )  # fmt: skip
+
+    # People were assigned with and without an outcome; groups as a whole, unless arms vary in them.
+    arm = _codes(frame[roles.treatment], arms)
+    drawn = arm >= 0
+    if roles.groups is not None:
+        unit = frame.groupby([frame[roles.groups], cell]).ngroup().to_numpy()[drawn]
+        if not varies_within(unit, arm[drawn]):
+            drawn[drawn] = ~pd.Series(unit).duplicated().to_numpy()
+    lost = frame[roles.outcome.name].isna().to_numpy(dtype=int)
+    assigned = np.zeros((len(keys), len(arms), 2), dtype=np.intp)
+    np.add.at(assigned, (cell[drawn], arm[drawn], lost[drawn]), 1)
+    cell = cell[trial.place]
+    groups = None if trial.groups is None else pd.factorize(trial.groups)[0].astype(np.intp)
+    means = CellMeans(trial.benefit, trial.arm, cell, groups, len(keys), len(arms))
+    if not (code > 0).any() or ((means.counts > 0).sum(axis=1) < 2).all():
+        raise InputError(
+            "table", "some of the chosen untreated, or some of the others treated, at random",
+            "neither",
+            "Next time keep a random part of the list untreated and treat a random part of the "
+            "others: auucmax assign --model MODEL --share .3 --explore .1.",
+        )  # fmt: skip
+    return Campaign(
+        trial=trial,
+        frame=frame.iloc[trial.place],
+        chosen=(order * keys[:, 0]).astype(np.intp),
+        propensity=chance,
+        cell=cell,
+        means=means,
+        assigned=assigned,
+        n_not_in_list=n_not_in_list,
+        n_absent=n_absent,
+    )
+
+
+def _codes(column: pd.Series, labels: tuple[str, ...]) -> Codes:
+    """(n,) the number of each row's label; -1 for others."""
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    return pd.Index(labels).get_indexer([arm_text(value) for value in values])[codes]
+
+
+def _as_fitted(named: dict[str, Any], model: UpliftModel, frame: pd.DataFrame) -> dict[str, Any]:
+    """Columns and labels as given, otherwise those of the model."""
+    own = model.roles
+    known: dict[str, Any] = {
+        "outcome": own.outcome.name,
+        "lower_is_better": own.outcome.lower_is_better,
+        "groups": own.groups,
+        "outcome_range": own.outcome.range,
+        "id": own.id if own.id in frame.columns else None,
+    }
+    for name in ("outcome", "lower_is_better"):
+        if named[name] and named[name] != known[name]:
+            expected = f"{known[name]!r}, as the model was fitted"
+            raise InputError(name, expected, repr(named[name]), "Leave it out.")
+    if named["treatment"] in (None, own.treatment):
+        known |= {"treatment": own.treatment, "control": own.arms[0], "treated": own.arms[1:]}
+    return named | {name: value for name, value in known.items() if not named[name]}
+
+
+def _with_list(
+    frame: pd.DataFrame, people: pd.DataFrame, named: dict[str, Any]
+) -> tuple[pd.DataFrame, int, int]:
+    """The rows with what a list says about them; rows not in it, and people of it not in rows.
+
+    People who are not in a list of ``target`` were not chosen; those who are not in one of
+    ``assign`` are left out. The latter also names the treatment and the group.
+    """
+    id, control = named["id"], named["control"]
+    if id is None:
+        raise InputError("id", "given with a list", "none", "Name the column of ids in both.")
+    check_names(frame, [id])
+    check_names(people, [id])
+    own, texts = (id_texts(rows[id], f"the id {id!r}") for rows in (frame, people))
+    people = people.set_index(pd.Index(texts))
+    in_list, in_table = pd.Index(own).isin(texts), people.index.isin(own)
+    if not people.index.is_unique or not in_table.any():
+        raise InputError(
+            "people", f"people of the table, each once, with {id!r} such as {own[0]!r}",
+            f"{len(texts):,} rows of {len({*texts}):,} people, such as {texts[0]!r}",
+            "Write ids in the same way, and keep one row of each.",
+        )  # fmt: skip
+    n_not_in_list = 0
+    if "chosen" in people:
+        n_not_in_list = int((~in_list).sum())
+        frame, own = frame[in_list], own[in_list]
+    columns = people.reindex(own).set_axis(frame.index)
+    if "chosen" in people:
+        chosen = columns.pop("chosen")
+        second = str(people.columns[1])  # `assign` writes the id and the group first
+        named["treatment"] = named["treatment"] or "arm"
+        named["groups"] = named["groups"] or (second if second != "arm" else None)
+        columns = columns.rename(columns={"arm": named["treatment"]})
+    else:
+        chosen = in_list.astype(int)
+        if "arm" in people and (people["arm"].nunique() > 1 or control is not None):
+            chosen = columns["arm"].astype(object).where(in_list, control or "0")
+        columns = columns.filter(regex="^(score|uplift)")
+    columns = columns[columns.columns.difference(frame.columns)]
+    n_absent = int((~in_table).sum())
+    return frame.join(columns).assign(**{_CHOSEN: chosen}), n_not_in_list, n_absent
+
+
+def checked_cells(campaign: Campaign, model: UpliftModel | None) -> tuple[Cell, ...]:
+    """The cells, with tests of counts against propensities, of lost outcomes, and of features."""
+    features = campaign.frame.filter(regex="^(score|uplift)")
+    if model is not None and {*model.roles.features} <= {*campaign.frame}:
+        features = campaign.frame[[*model.roles.features]]
+    trial, groups = campaign.trial, campaign.means.groups
+    found: dict[tuple[int, str], float] = {}
+    for k, chance in enumerate(campaign.propensity):
+        assigned = campaign.assigned[k]
+        counts = assigned.sum(axis=1)
+        if len(chance) and counts.any():
+            p_values = [
+                binomtest(int(n), int(counts.sum()), p).pvalue
+                for n, p in zip(counts, np.clip([1 - chance.sum(), *chance], 0, 1), strict=True)
+                if p > 0 or n
+            ]
+            # The counts of two arms are one number.
+            tests = p_values[-1:] if len(p_values) == 2 else p_values
+            found[k, "propensity"] = len(tests) * min(tests)
+        there = assigned[counts > 0]
+        if there[:, 1].any() and len(there) > 1:
+            p_values = [equal_shares(there[[0, j]]) for j in range(1, len(there))]
+            found[k, "missing outcomes"] = len(p_values) * min(p_values)
+        rows = campaign.cell == k
+        own = features[rows]
+        # A list of `target` knows nothing of people who are not in it.
+        if campaign.means.counts[k].min() >= _FEWEST and not own.isna().all(axis=1).any():
+            part = Trial(
+                own.reset_index(drop=True), trial.benefit[rows],
+                np.array(campaign.arms, dtype=object)[trial.arm[rows]],
+                control=campaign.arms[0], groups=None if groups is None else groups[rows],
+            )  # fmt: skip
+            if tests := [test.adjusted_p_value for test in check_randomisation(part).tests]:
+                found[k, "balance"] = min(tests)
+    corrected = dict(zip(found, holm(np.array([*found.values()])).tolist(), strict=True))
+    for (k, what), p_value in corrected.items():
+        if p_value < _STOPS:
+            raise FailedCheckError(
+                f"arms should be random among people with the chosen arm "
+                f"{campaign.arms[campaign.chosen[k]]!r}, but a test of the {what} fails (corrected "
+                f"p < 0.0001). Find out how people were assigned, and what was recorded."
+            )
+    return tuple(
+        Cell(
+            chosen=campaign.arms[chosen],
+            propensity=round(float(chance.sum()), _DIGITS) if len(chance) else None,
+            given=tuple(campaign.means.counts[k].tolist()),
+            p_values={what: p for (cell, what), p in corrected.items() if cell == k},
+        )
+        for k, (chosen, chance) in enumerate(zip(campaign.chosen, campaign.propensity, strict=True))
+    )
