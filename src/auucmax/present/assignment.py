@@ -12,17 +12,18 @@ from auucmax.results import Brief
 @brief.register
 def _(found: Assignment) -> Brief:
     facts = []
-    later = "auucmax monitor while it runs, then auucmax fit"
+    later = "auucmax monitor while the trial runs, then auucmax fit"
     if found.chosen is not None and found.n_explored is not None:
         n = sum(found.chosen[1:])
         part = words.percent(n / max(found.n_people, 1))
         facts.append(("Model", f"chooses {words.people(n)} ({part})"))
-        facts.append(("At random", f"{words.people(found.n_explored)} get another arm than chosen"))
+        others = f"{words.people(found.n_explored)} get a different arm than the model chose"
+        facts.append(("At random", others))
         later = "run the campaign, then auucmax verify"
     if found.decision is not None:
         facts.append(("Expected", brief(found.decision).verdict))
     if found.n_before:
-        facts.append(("Before", f"{words.people(found.n_before)} keep the arm they have"))
+        facts.append(("Before", f"{words.people(found.n_before)} keep their arm"))
     if found.groups is not None:
         facts.append(("Groups", f"{found.n_units:,} by {short(found.groups)}, each in one arm"))
     facts.append(("Strata", words.joined(found.strata)))
@@ -34,7 +35,9 @@ def _(found: Assignment) -> Brief:
     return in_words(
         f"Assigned {words.people(found.n_people)}: {words.counts(found.arms, found.counts)}.",
         facts,
-        ["the arms differ in what is known of the people: take another key."] if failed else [],
+        ["the arms differ in known characteristics of the people: use another key."]
+        if failed
+        else [],
         later,
-        [("Rule", found.rule)],
+        [("Rule id", found.rule)],
     )

@@ -1,4 +1,4 @@
-"""Words for a decision: whom to treat, what it costs and brings, and what else is known."""
+"""Words for a decision: whom to treat, what it costs, and what it is expected to gain."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def _(found: Targeting) -> Brief:
     if plan.missing is not None and plan.missing.why != Why.FAILED_CHECK and found.n_treated:
         total = words.number(found.uplift, words.digits(found.uplift / 10))
         gains = words.gains(found.decision.outcome)
-        facts.append((f"Predicted {gains}", f"{total} by the model alone"))
+        facts.append((f"Predicted {gains}", f"{total} (model prediction only)"))
     left_out = {"excluded": found.n_excluded, "repeated rows": found.n_repeated}
     facts.append(("Left out", words.joined(f"{n:,} {why}" for why, n in left_out.items() if n)))
     far = max((shift.distance for shift in found.shifts if shift.is_large), default=0.0)
     if far:
         caveats.append(
-            f"scores are distributed differently than in the trial (by up to "
+            f"the scores are distributed differently than in the trial (for up to "
             f"{words.percent(far)} of the people): check columns and units."
         )
     if found.n_unknown_ids:
-        caveats.append(f"ids to exclude that are not in this table: {found.n_unknown_ids:,}.")
+        caveats.append(f"{found.n_unknown_ids:,} of the excluded ids are not in this table.")
     if found.n_nameless:
         caveats.append(f"{words.people(found.n_nameless)} have no id.")
     if found.assumed_costs:
-        caveats.append("costs are those of the fit.")
+        caveats.append("costs are taken from the fit.")
     step = own.next_step
     if found.decision.is_good:
-        step = "auucmax assign --model MODEL --explore .1 leaves some untreated, to verify the gain"
+        step = "auucmax assign --model MODEL --explore .1, to be able to verify the gain"
     return in_words(own.verdict, facts, caveats, step)
 
 
@@ -67,7 +67,7 @@ def _verdict(found: Decision) -> str:
     plan, n_treated, n_people = found.plan, sum(found.plan.counts), found.plan.n_people
     if not n_treated and plan.missing is None:
         why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
-        return f"Treat nobody of {words.people(n_people)}: {why}."
+        return f"Treat none of the {words.people(n_people)}: {why}."
     who = f"{n_treated:,} of {words.people(n_people)} ({words.percent(n_treated / n_people)})"
     if n_treated == n_people:
         who = f"everyone ({words.people(n_people)})"
@@ -85,7 +85,7 @@ def _verdict(found: Decision) -> str:
 
 
 def _expected(plan: Plan, found: Decision) -> str:
-    """What a plan is expected to bring: profit, or else gain; or why that is not known."""
+    """The expected profit of a plan, or else its gain; or why neither is known."""
     own, outcome = plan.profit or plan.gain, found.outcome
     if own is None:
         return words.why(plan.missing)
@@ -105,14 +105,14 @@ def _others_known(plan: Plan) -> bool:
 
 
 def _instead(found: Decision) -> str | None:
-    """What to do instead of a plan that is no advice."""
+    """What to do instead, where the plan is not advised."""
     better = found.better
     why, costs = found.plan.missing and found.plan.missing.why, found.plan.terms.cost
     if why == Why.OTHER_COSTS and costs is not None:
         prices = [f"{cost:.12g}" for cost in costs]
         return f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
     if why in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
-        return "ask for a --budget in place of a --share"
+        return "use --budget instead of --share"
     if found.is_good or not sum(found.plan.counts):
         return None
     if why == Why.FAILED_CHECK:
@@ -124,5 +124,5 @@ def _instead(found: Decision) -> str | None:
     if found.state in (State.HARM, State.LOSS):
         return "treat nobody"
     if found.state == State.UNCLEAR or _others_known(found.plan):
-        return "treat a random part and others not, for a clear answer: auucmax assign"
+        return "run a larger trial for a clear answer: auucmax plan, then auucmax assign"
     return None

@@ -27,12 +27,12 @@ def _(found: Comparison) -> Brief:
         facts.append((short(str(name)), _gain(own, gap, places)))
     splits = f"{n_splits} split{'s' * (n_splits > 1)}: {words.percent(1 - found.test_size)}"
     rows_of_trial = f"{short(found.trial_name)}, {words.people(found.n_rows)}"
-    facts.append(("Trial", f"{rows_of_trial}, {splits} to train on"))
+    facts.append(("Trial", f"{rows_of_trial}, {splits} for training"))
     failed = words.joined(str(name) for name, own in rows.items() if own["n_failed"])
     return in_words(
         _verdict(best, rows[best], gaps, places),
         facts,
-        [f"{failed} failed on some splits, and come last."] if failed else [],
+        [f"{failed} failed on some splits and are ranked last."] if failed else [],
         "compare with more splits" if n_splits == 1 and len(rows) > 1 else None,
         [("Test", "corrected resampled t-test, p adjusted for the number of models")],
     )
@@ -47,7 +47,7 @@ def _verdict(best: str, own: Any, gaps: Any, places: int) -> str:
     if len(worse) == len(gaps):
         return f"{name} ranks best: it gains {gain}."
     if worse:
-        return f"{name} gains most, {gain}; clearly more than {words.joined(worse)} only."
+        return f"{name} gains most, {gain}. Clearly worse: only {words.joined(worse)}."
     return f"No clear winner: {name} gains most, {gain}."
 
 

@@ -43,7 +43,7 @@ def evidence_brief(found: Evidence) -> Brief:
     trial = ("Trial", _trial(found))
     if found.failed_check:
         return in_words(
-            "The trial fails its check: it does not show what the treatment does.",
+            "The trial fails its check, so it cannot show what the treatment does.",
             [trial],
             caveats,
             "find out how people were assigned, with auucmax check",
@@ -75,9 +75,9 @@ def evidence_brief(found: Evidence) -> Brief:
     if _is_harm(found) and not _at_top(found)[1]:
         step = "treat nobody"
     elif state in (State.UNCLEAR, State.UNKNOWN):
-        step = "collect more people: auucmax plan --model MODEL says how many"
+        step = "collect more data: auucmax plan --model MODEL estimates how many people are needed"
     elif asked := randomisation.options(checks):
-        step = f"fit again with {asked}; else auucmax report MODEL"
+        step = f"fit again with {asked}; otherwise auucmax report MODEL"
     elif several and set(policy.curve.costs) == {1.0}:
         again = words.fit_with_costs([own.arm for own in found.arms], [".."] * len(found.arms))
         step = f"{again} if the arms cost different amounts, then auucmax report MODEL"
@@ -95,7 +95,7 @@ def _(model: UpliftModel) -> Brief:
 
 
 def targeting_state(found: Evidence) -> State:
-    """What is known of the gain over random targeting."""
+    """The state of the evidence on the gain over random targeting."""
     if found.failed_check:
         return State.UNKNOWN
     if len(found.arms) == 1:
@@ -115,7 +115,7 @@ def _state(gain: Estimate, guaranteed: float | None) -> State:
 
 def _verdict(found: Evidence, state: State) -> str:
     if all(arm.n_levels == 1 for arm in found.arms):
-        return "The model ranks nobody: all people have the same score."
+        return "The model does not rank people: all have the same score."
     top, gains = _at_top(found)
     if _is_harm(found):
         return f"Do not treat everyone: it does harm on average{f'; {top}' if gains else ''}."
@@ -136,7 +136,7 @@ def _is_harm(found: Evidence) -> bool:
 
 
 def _at_top(found: Evidence) -> tuple[str, bool]:
-    """What the top people bring, as part of the total effect or per person; is it significant?"""
+    """The gain from the top people, of the total effect or per person; is it significant?"""
     curve, outcome = found.policy.curve, found.roles.outcome
     if len(curve.spend) < 3:
         return "the ranking beats random targeting", False
@@ -176,7 +176,7 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
         sure = words.percent(1 - arm.certificate.delta)
         return f"beats random targeting by {gain}, guaranteed {least} ({sure})"
     if state == State.UNKNOWN:
-        return f"not judged: {arm.gain.missing}" if arm.gain.missing else "not judged"
+        return f"not available: {arm.gain.missing}" if arm.gain.missing else "not available"
     starts = {
         State.SIGNIFICANT: "beats random targeting",
         State.UNCLEAR: "no clear gain over random targeting",
@@ -186,7 +186,7 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
 
 
 def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
-    """What is better than which others, worse, or not clearly different."""
+    """Which others this one is better than, worse than, or not clearly different from."""
     names: dict[int, list[str]] = {1: [], -1: [], 0: []}
     for own in contrasts:
         names[words.side(own.difference)].append(name(own.against))
@@ -228,7 +228,7 @@ def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
         found.append(("Gain over random", words.effect(arm.gain, outcome)))
     found.append(("AUUC", words.estimate(arm.auuc, scale=scale, unit=per)))
     names = dict.fromkeys(own.name for own in (arm.drivers.drivers if arm.drivers else ()))
-    found.append(("Score follows", words.joined(names, most=5)))
+    found.append(("Score depends on", words.joined(names, most=5)))
     return found
 
 

@@ -10,7 +10,8 @@ from auucmax.results import Brief, Estimate, Outcome
 
 _VERDICTS = {
     Verdict.STOP_FAILED_RATIO: "Stop: the arms do not have the planned sizes",
-    Verdict.STOP_FAILED_BOUNDS: "Stop: the numbers contradict each other, so the trial is broken",
+    Verdict.STOP_FAILED_BOUNDS: "Stop: the numbers contradict each other, so something in the "
+    "trial is broken",
     Verdict.HARM: "You may stop: the treatment does harm",
     Verdict.EFFECT_SHOWN: "You may stop: the treatment works",
     Verdict.GAIN_SHOWN: "You may stop: targeting by the score works",
@@ -33,15 +34,17 @@ def _(found: Look) -> Brief:
             facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
     arms = found.roles.arms
     facts.append(("Arms", words.counts(arms, found.counts)))
-    facts.append(("Rows", f"{found.n_new:,} new, {found.n_waiting:,} wait for their outcome"))
+    facts.append(
+        ("Rows", f"{found.n_new:,} new, {found.n_waiting:,} still waiting for their outcome")
+    )
     caveats = []
     if found.n_clipped:
-        caveats.append(f"{found.n_clipped:,} outcomes lie outside the range, and were clipped.")
+        caveats.append(f"{found.n_clipped:,} outcomes lie outside the range and were clipped.")
     step = None
     if found.verdict.is_failure:
         step = "find out how people were assigned and which rows were lost"
     elif found.needs_check:
-        step = "auucmax check on all rows, before you act on this"
+        step = "before you act on this, run auucmax check on all rows"
     certain = f"all bounds hold at all looks ({words.percent(1 - found.delta)})"
     return in_words(
         f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
@@ -53,7 +56,7 @@ def _(found: Look) -> Brief:
 
 
 def _bounds(found: Estimate, outcome: Outcome) -> str:
-    """Bounds that hold at every look: the certain side first."""
+    """Bounds that hold at all looks together, from low to high."""
     scale, per = words.unit(outcome)
     unit = f"{words.gains(outcome)} {per}"
     if found.lower is None or found.upper is None:

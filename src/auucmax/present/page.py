@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 N_PEOPLE, MOST_PEOPLE, SHARE = 10_000, 10**15, 0.3
 MOST_DIFFERENCES = 24
-#: What holds for every evidence.
+#: Limits of all evidence; the first only where models were trained on parts of the data.
 LIMITS = (
-    "The evidence rests on models that were trained on parts of the people; the model that is "
-    "kept was trained on all of them.",
-    "It holds for people like those of the trial and for the same treatment, at that time.",
-    "The score ranks people. It does not say why the treatment works for them, and the uplift of a "
-    "single person cannot be checked.",
+    "The evidence is for models trained on parts of the data; the saved model was trained on all "
+    "of it.",
+    "It applies to people like those in the trial, to the same treatment and to that time.",
+    "The score ranks people. It does not explain why the treatment works, and the uplift of a "
+    "single person cannot be verified.",
 )
 _LAST_DAY = 2_900_000  # some days before the year 10,000
 
@@ -125,7 +125,7 @@ def write_report(
 
 
 def limits_of(found: Evidence) -> tuple[str, ...]:
-    """What holds for every evidence of this kind."""
+    """Limits that apply to all evidence of this kind."""
     return LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:]
 
 

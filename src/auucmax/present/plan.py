@@ -38,7 +38,7 @@ def _needed(line: PlanLine, found: TrialPlan) -> str:
     size = words.rate(line.value, found.outcome, Estimate(value=line.value))
     over = " over random targeting" if line.what != What.EFFECT else ""
     if line.rows is None:
-        return f"{size}{over}: no realistic number of people shows it"
+        return f"{size}{over}: no realistic number of people can show it"
     needed = f"{words.people(line.rows)} for {words.percent(found.power)} power"
     if found.n_rows is not None and line.power is not None:
         needed = f"{words.percent(line.power)} power with {words.people(found.n_rows)}, {needed}"
@@ -51,17 +51,20 @@ def _verdict(found: TrialPlan) -> str:
         for line in found.lines:
             power[line.what] = min(power[line.what], line.power or 0.0)
         return (
-            f"{words.people(found.n_rows)} show the average effect with "
-            f"{words.percent(power[What.EFFECT])} power, and the gain of the ranking with "
-            f"{words.percent(power[What.GAIN])}."
+            f"With {words.people(found.n_rows)} the trial detects the average effect with "
+            f"{words.percent(power[What.EFFECT])} power and the gain of the ranking with "
+            f"{words.percent(power[What.GAIN])} power."
         )
     effect, gain = (found.rows(what) for what in (What.EFFECT, What.GAIN))
     if gain and effect:
         return (
-            f"The trial needs {max(effect, gain):,} people: {effect:,} show the average effect, "
-            f"{gain:,} that the ranking beats random targeting."
+            f"The trial needs {max(effect, gain):,} people: {effect:,} to detect the average "
+            "effect, "
+            f"{gain:,} to show that the ranking beats random targeting."
         )
-    needed = [f"{n:,} people" if n else "more people than any trial has" for n in (effect, gain)]
+    needed = [
+        f"{n:,} people" if n else "more people than any realistic trial has" for n in (effect, gain)
+    ]
     return f"The average effect needs {needed[0]}, the gain of the ranking {needed[1]}."
 
 

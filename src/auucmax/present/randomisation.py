@@ -1,6 +1,6 @@
 """Words for a trial, and for the check of its randomisation.
 
-The numbers of a check come from its report or, as in a model file, from a dictionary of them.
+The numbers of a check come from its report or, in a model file, from a dictionary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from auucmax.results import Brief, Estimate, Kind, Outcome
 Check = Mapping[str, Any]
 _FAILURES = {
     "sample ratio": "the arms do not have the planned sizes",
-    "chances": "the numbers treated contradict the propensities",
+    "chances": "the numbers of treated people contradict the propensities",
     "likelihood ratio": "the features predict who was treated",
     "classifier": "the features predict who was treated",
     "missing values": "missing values differ between the arms",
@@ -68,7 +68,7 @@ def check_brief(found: Check) -> Brief:
 
 
 def verdict(found: Check) -> str:
-    """One sentence: no evidence against randomisation, or what fails."""
+    """One sentence: the trial looks randomised, or what fails."""
     tests = found["tests"]
     if found["stops"]:
         return f"The check fails: {'; '.join(_reasons(found))}."
@@ -104,7 +104,7 @@ def message(found: Check) -> str:
 
 
 def questions(found: Check) -> tuple[str, ...]:
-    """What only someone who knows the trial can answer."""
+    """Questions that only someone who knows the trial can answer."""
     asked = []
     if found["households"]:
         names = words.joined(found["households"], "or")
@@ -141,7 +141,7 @@ def advice(found: Check) -> tuple[str, ...]:
     depends = predicted or len(after) < len(found["suspects"])
     given = []
     if not found["tests"]:
-        given.append("give the planned share of the treated, or more features")
+        given.append("give the planned share of treated rows (--expected-share) or more features")
     assigned = "find out how people were assigned"
     if not found["evened"]:
         assigned += "; if probabilities differed by design: --propensity COLUMN"
@@ -166,8 +166,8 @@ def _reasons(found: Check) -> list[str]:
         names = words.joined(found["treated_by"])
         reasons.append(f"treatment depends on {names}, so it was not randomised")
     for target, text in (
-        ("treatment", "shows who was treated"),
-        ("outcome", "gives the outcome away"),
+        ("treatment", "reveals who was treated"),
+        ("outcome", "reveals the outcome"),
     ):
         own = [s["feature"] for s in found["suspects"] if s["is_after"] and s["target"] == target]
         if own:
@@ -245,7 +245,7 @@ def _(found: TrialCheck) -> Brief:
     others = found.trial.other_arms or {}
     facts.append(("Left out", words.counts(others, others.values())))
     n_lost = 0 if found.trial.lost is None else len(found.trial.lost.arm)
-    facts.append(("No outcome", f"{n_lost:,} rows, left out" if n_lost else ""))
+    facts.append(("No outcome", f"{n_lost:,} rows, dropped" if n_lost else ""))
     details.append(("Read as categories", words.joined(found.codes)))
     details.append(("Read as numbers", words.joined(found.quantities)))
     advised = advice(bad)
@@ -253,8 +253,8 @@ def _(found: TrialCheck) -> Brief:
     first = f"{arm}: {verdict(bad)}" if several and not bad["ok"] else verdict(bad)
     harmful = [words.arm_name(roles, own.arm) for own in found.arms if words.side(own.effect) < 0]
     if harmful and not found.failed:
-        first += f" {words.joined(harmful) if several else 'The treatment'} did harm on average"
-        lower = f", unless {short(roles.outcome.name)} should be low (--lower-is-better)"
+        first += f" On average {words.joined(harmful) if several else 'the treatment'} did harm"
+        lower = f" (unless lower {short(roles.outcome.name)} is better: --lower-is-better)"
         first += "." if roles.outcome.lower_is_better else f"{lower}."
     also = words.joined(filter(None, [options(checks), "--drop-missing-outcomes" * (n_lost > 0)]))
     return in_words(

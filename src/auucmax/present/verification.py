@@ -42,7 +42,7 @@ def _(found: Verification) -> Brief:
     smallest = min((p for own in found.cells for p in own.p_values.values()), default=None)
     if smallest is not None:
         details.append(("Check", f"smallest corrected p {words.p_value(smallest)}"))
-    assumed = "this assumes that all people with the same chosen arm had the same probability of treatment."
+    assumed = "this assumes equal probabilities of treatment for all people with one chosen arm."
     return in_words(
         _verdict(run, found, extra),
         facts,

@@ -196,7 +196,7 @@ def model_name(name: str, outcome: Outcome) -> str:
 def policy_name(against: str) -> str:
     """A simpler policy than the best arm for each, by the name of its contrast."""
     if against == "random":
-        return "the same arms for random people"
+        return "the same arms assigned at random"
     arm = against.removeprefix("everyone: ")
     return f"{short(arm)} for everyone" if arm != against else f"targeting {short(against)} alone"
 
@@ -252,11 +252,11 @@ _WHY = {
     Why.NARROW_RANGE: "too many outcomes lie outside the range",
     Why.EXTREME_PROPENSITY: "some propensities are too close to 0 or 1",
     Why.NO_BUDGET: "the model was fitted without a budget",
-    Why.OTHER_COSTS: "the trial was judged at costs of other ratios; fit again with these costs",
-    Why.PEOPLE_NOT_MONEY: "the trial was judged along budgets, not numbers of people",
-    Why.LIMITS: "the trial has not judged a choice with these limits",
+    Why.OTHER_COSTS: "the model was evaluated at another ratio of costs",
+    Why.PEOPLE_NOT_MONEY: "the model was evaluated by budget, not by number of people",
+    Why.LIMITS: "the evidence does not cover choices with these limits",
     Why.UNLIKE_TRIAL: "these people are not like those of the trial",
-    Why.OTHER_ARMS: "these people get other arms than those of the trial would",
+    Why.OTHER_ARMS: "the mix of arms for these people differs from that in the trial",
 }
 
 
