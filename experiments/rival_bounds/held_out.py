@@ -1,6 +1,6 @@
 """Bounds from held-out rows that are valid and wider than those that ``certify`` offers.
 
-:mod:`auucmax.certificates.classical` has the setting and the notation.
+``classical.py`` has the setting and the notation.
 
 *Conditional* bounds take the class counts as given: theta_g = lam_g A_g + p_g^2 / 2 - c p_g with
 the sample's rate p_g and lam_g = p_g (1 - p_g), and the population's AUC A_g, the probability that
@@ -20,13 +20,8 @@ from scipy.special import betaincinv
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_rows, check_whole
 from auucmax.certificates.blocks import block_floor
 from auucmax.certificates.bound import Bound, LowerBound
-from auucmax.certificates.classical import (
-    RANDOMISED,
-    Asked,
-    Claim,
-    held_out_rows,
-)
 from auucmax.metrics.ranking import RankedRows, sorted_rows
+from experiments.rival_bounds.classical import RANDOMISED, Asked, Claim, held_out_rows
 
 CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
 
@@ -51,7 +46,7 @@ def mcdiarmid_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> L
     balanced. A row is compared with others only: counting its own rank as half, as AUUC on a
     sample does, would bias the estimate by the gain over n.
 
-    Parameters are those of :func:`auucmax.certificates.dkw_bernstein_bound`.
+    Parameters are those of :func:`experiments.rival_bounds.classical.dkw_bernstein_bound`.
 
     Examples
     --------
@@ -252,7 +247,7 @@ class ArmArea(NamedTuple):
     @classmethod
     def of(cls, part: RankedRows) -> ArmArea:
         n = len(part.y)
-        below = part.ranking.mid_cumsum(None)
+        below = part.ranking.mid_cumsum(part.weight)
         return cls(n, float(part.y.sum()), float((below * part.y).sum()) / n**2)
 
     @property
@@ -373,7 +368,7 @@ def threshold_band_bound(
     levels = scores if starts is None else scores[starts]
     return ThresholdBand(
         threshold=np.concatenate([[np.inf], levels[::-1]]),
-        share=part.ranking.from_top(None) / len(rows.y),
+        share=part.ranking.from_top(part.weight) / len(rows.y),
         estimate=estimate,
         lower=lower,
         delta=delta,

@@ -45,6 +45,6 @@ def test_fast_ranking_at_size(scale):
 def test_mid_cumsum_counts_half_of_a_level():
     ranking = rank_rows(np.array([2.0, 1.0, 2.0, 3.0]))
     assert ranking.order.tolist() == [1, 0, 2, 3]
-    assert ranking.mid_cumsum(None).tolist() == [0.5, 2.0, 2.0, 3.5]
+    assert ranking.mid_cumsum(np.ones(4)).tolist() == [0.5, 2.0, 2.0, 3.5]
     assert ranking.mid_cumsum(np.array([1.0, 2.0, 4.0, 1.0])).tolist() == [0.5, 4.0, 4.0, 7.5]
-    assert ranking.from_top(None).tolist() == [0.0, 1.0, 3.0, 4.0]
+    assert ranking.from_top(np.ones(4)).tolist() == [0.0, 1.0, 3.0, 4.0]

@@ -145,8 +145,8 @@ class BinnedLevels(Levels):
             index=index,
             y=y,
             treated=index % 2 == 1,
-            weight=None,
-            arm_weight=None,
+            weight=rows,
+            arm_weight=rows,
             rows=rows,
             squares=squares,
         )

@@ -21,7 +21,7 @@ O(n J).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -61,13 +61,20 @@ class ArmSweep:
 
     @classmethod
     def of(cls, part: RankedRows) -> ArmSweep:
-        total = part.ranking.from_top(part.rank_weight)
-        arms = [arm for arm, _ in part.arms]
+        total, sums = part.ranking.from_top(part.weight), part.ranking.from_top
         return cls(
             share=total / total[-1],
-            people={arm: part.ranking.from_top(part.arm_presence(arm)) for arm in arms},
-            outcome={arm: part.ranking.from_top(part.arm_outcome(arm)) for arm in arms},
+            people={arm: sums(part.arm_presence(arm)) for arm, _ in part.arms},
+            outcome={arm: sums(part.arm_outcome(arm)) for arm, _ in part.arms},
         )
+
+    def curve(self, centre: float = 0.0) -> Floats:
+        """The uplift curve of y - centre at the knots, as far as the arms are ranked here."""
+        curve: Any = 0.0
+        for arm, people in self.people.items():
+            mean = (self.outcome[arm] - centre * people) / people[-1]
+            curve = curve + mean if arm else curve - mean
+        return np.asarray(curve)
 
     def mean_at(self, shares: Floats, arm: bool, *, rest: bool = False) -> tuple[Floats, Floats]:
         """Weight and mean outcome of the arm in the top shares, or below them; NaN of nobody."""
@@ -90,40 +97,38 @@ class ArmSweep:
 def decile_table(part: RankedRows, bins: int, level: float, support: Support) -> pd.DataFrame:
     """Average effect in each of ``bins`` parts of the people, with an interval where one holds."""
     # A tied level stays whole: it goes where its middle lies.
-    above = 1 - part.ranking.mid_cumsum(part.rank_weight) / part.total_weight
-    number = np.minimum((above * bins).astype(int), bins - 1)
+    number = np.minimum(((1 - part.middle_ranks()) * bins).astype(int), bins - 1)
 
-    table: dict[str, NDArray[Any]] = {
-        "rows": np.bincount(number, part.rows, minlength=bins).astype(np.intp)
-    }
-    means, variances = {}, []
+    def sums(values: Floats) -> Floats:
+        return np.bincount(number, values, minlength=bins)
+
+    counts, means, responders, variance = {}, {}, [], np.zeros(bins)
     for arm, name in ((True, "treated"), (False, "control")):
-        own = part.only(arm)
-        numbers = number[part.treated == arm]
-        counts = np.bincount(numbers, own.rows, minlength=bins)
-        people = np.bincount(numbers, own.arm_presence(arm), minlength=bins)
+        own = part.treated == arm
+        n = sums(part.rows * own)
+        people = sums(part.arm_presence(arm))
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.bincount(numbers, own.arm_outcome(arm), minlength=bins) / people
-            squares = own.squares_around(mean[numbers])
-            square = np.bincount(numbers, squares, minlength=bins)
-            variances.append(square / people**2 * counts / (counts - 1))
-        means[name], table[name] = mean, counts.astype(np.intp)
-    table |= {f"mean_{name}": mean for name, mean in means.items()}
-    table["uplift"] = means["treated"] - means["control"]
-    table["standard_error"] = np.sqrt(variances[0] + variances[1])
-    degrees = np.maximum(np.minimum(table["treated"], table["control"]) - 1, 1)
-    half = stdtrit(degrees, 0.5 + level / 2) * table["standard_error"]
-    lower, upper = table["uplift"] - half, table["uplift"] + half
+            mean = sums(part.arm_outcome(arm)) / people
+            squares = sums(own * part.squares_around(np.nan_to_num(mean)[number]))
+            variance += squares / people**2 * n / (n - 1)
+        counts[name] = n.astype(np.intp)
+        means[f"mean_{name}"] = mean
+        responders.append(sums(own * (part.y != 0)))
+    treated, control = means.values()
+    uplift, error = treated - control, np.sqrt(variance)
+    degrees = np.maximum(np.minimum(*counts.values()) - 1, 1)
+    half = stdtrit(degrees, 0.5 + level / 2) * error
+    lower, upper = uplift - half, uplift + half
     if support.shape == "binary":
-        both = [ArmMean(means[arm], 1.0, 1.0, np.maximum(table[arm], 1)) for arm in means]
-        lower, upper = score_limits(table["uplift"], both, ndtri(0.5 + level / 2))
+        rows = [np.maximum(n, 1) for n in counts.values()]
+        both = ArmMean(treated, 1.0, 1.0, rows[0]), ArmMean(control, 1.0, 1.0, rows[1])
+        lower, upper = score_limits(uplift, both, ndtri(0.5 + level / 2))
     if support.shape == "skewed":
-        arms = (np.bincount(number[part.treated == arm], part.y[part.treated == arm] != 0,
-                            minlength=bins) for arm in (True, False))  # fmt: skip
-        few = np.minimum(*arms) < support.least_in_top
+        few = np.minimum(*responders) < support.least_in_top
         lower, upper = np.where(few, np.nan, lower), np.where(few, np.nan, upper)
-    table["lower"], table["upper"] = lower, upper
-    return pd.DataFrame(table, index=pd.RangeIndex(1, bins + 1, name="bin"))
+    columns = {"rows": sums(part.rows).astype(np.intp)} | counts | means
+    ends = {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
+    return pd.DataFrame(columns | ends, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
 
 @dataclass(frozen=True)
@@ -165,8 +170,7 @@ class Segments:
 
     def rows(self, arm: bool) -> Floats:
         """Number of the arm's rows in each segment, (P,)."""
-        own = (self.part.treated == arm).astype(np.float64)
-        return self.sums(own if self.part.rows is None else own * self.part.rows)
+        return self.sums(self.part.rows * (self.part.treated == arm))
 
     def terms(self, arm: bool) -> list[Floats]:
         """a (y - c), a and w of the arm's rows, 0 in the other arm; sums where lines are bins."""
@@ -174,18 +178,17 @@ class Segments:
         outcome = self.part.arm_outcome(arm) - self.centre(arm) * people
         if self.part.weight is self.part.arm_weight:
             return [outcome, people, people]
-        own = (self.part.treated == arm).astype(np.float64)
-        return [outcome, people, own if self.part.weight is None else own * self.part.weight]
+        return [outcome, people, self.part.weight * (self.part.treated == arm)]
 
     def covariance(self, arm: bool, factors: Floats) -> Floats:
         """Sum over the arm's rows of the products of their psi, centred; (J, J)."""
         terms = self.terms(arm)
         first = [self.sums(term) for term in terms]
-        own = (self.part.treated == arm).astype(np.float64)
-        second = [[first[0]] * 3, [first[0], first[1], first[1]], [first[0], first[1], first[1]]]
-        if self.part.weight is not None or self.part.arm_weight is not None:
+        if self.part.is_weighted:
             second = [[self.sums(a * b) for b in terms] for a in terms]
-        # Else every row has a = w = 1, and only the square of y - c remains.
+        else:  # every row has a = w = 1, and only the square of y - c remains
+            second = [[first[min(k, m, 1)] for m in range(3)] for k in range(3)]
+        own = self.part.treated == arm
         second[0][0] = self.sums(own * self.part.squares_around(self.centre(arm)))
         total = sum(f @ factor for f, factor in zip(first, factors, strict=True))
         square = np.zeros((len(self.share), len(self.share)))
@@ -194,47 +197,41 @@ class Segments:
                 square += (left.T * second[k][m]) @ right
         return square - np.outer(total, total) / self.part.arm_rows(arm)
 
-    def of_rows(self, arm: bool) -> NDArray[np.intp]:
-        """The segment of each of the arm's rows."""
-        own = np.flatnonzero(self.part.treated == arm)
-        return np.searchsorted(self.starts, own, side="right") - 1
-
     def row_terms(self, arm: bool, factors: Floats) -> Iterator[Floats]:
         """Yield, for each share, the psi of the arm's rows."""
-        segment = self.of_rows(arm)
-        terms = [term[self.part.treated == arm] for term in self.terms(arm)]
+        own = np.flatnonzero(self.part.treated == arm)
+        segment = np.searchsorted(self.starts, own, side="right") - 1
+        terms = [term[own] for term in self.terms(arm)]
         for j in range(len(self.share)):
             psi: Any = sum(t * f[segment, j] for t, f in zip(terms, factors, strict=True))
             yield psi
 
-    def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Iterator[Floats]:
-        """Yield, for each share, the sums over clusters of the arm's psi, centred in the arm."""
+    def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Floats:
+        """Sums over clusters of the arm's psi at each share, centred in the arm, (G, J)."""
         members = units.members(arm)
-        for psi in self.row_terms(arm, factors):
-            totals: Any = np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
-            yield totals
+        totals = [
+            np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
+            for psi in self.row_terms(arm, factors)
+        ]
+        return np.stack(totals, axis=1)
 
     def moments(self, arm: bool, factors: Floats) -> Moments:
         """Moments of the psi of the arm's rows at each share, (J,) each."""
-        if self.part.weight is not None or self.part.arm_weight is not None:
+        if self.part.is_weighted:
             found = [Moments.of(psi) for psi in self.row_terms(arm, factors)]
             return Moments(found[0].units, *np.transpose([one[1:] for one in found]))
         # psi = slope (y - c) + constant in a segment: powers from those of y - c.
-        slope, constant = factors[0], factors[1] + factors[2]
+        a, b = factors[0], factors[1] + factors[2]
         own = (self.part.treated == arm).astype(np.float64)
         distance = own * (self.part.y - self.centre(arm))
         square = distance * distance
         columns = (own, distance, square, square * distance, square * square)
         n, y, y2, y3, y4 = (self.sums(column) for column in columns)
-        a, b, both = slope * slope, constant * constant, slope * constant
         powers = [
-            y @ slope + n @ constant,
-            y2 @ a + 2 * (y @ both) + n @ b,
-            y3 @ (a * slope) + 3 * (y2 @ (a * constant) + y @ (b * slope)) + n @ (b * constant),
-            y4 @ (a * a)
-            + 4 * (y3 @ (a * both) + y @ (b * both))
-            + 6 * (y2 @ (a * b))
-            + n @ (b * b),
+            y @ a + n @ b,
+            y2 @ a**2 + 2 * (y @ (a * b)) + n @ b**2,
+            y3 @ a**3 + 3 * (y2 @ (a**2 * b) + y @ (a * b**2)) + n @ b**3,
+            y4 @ a**4 + 4 * (y3 @ (a**3 * b) + y @ (a * b**3)) + 6 * (y2 @ (a * b) ** 2) + n @ b**4,
         ]
         return Moments.of_powers(self.part.arm_rows(arm), powers)
 
@@ -248,41 +245,33 @@ class Segments:
         own = chosen & (self.part.treated == arm)
         inside = 1 - self.in_top if rest else self.in_top
         if units is None:
-            weight = own.astype(np.float64)
-            if self.part.rows is not None:
-                weight *= self.part.rows
-            return np.asarray(self.sums(weight) @ inside)
+            return np.asarray(self.sums(own * self.part.rows) @ inside)
         # Of a cluster, the row with the highest score is the first in the top.
+        clusters = units.clusters if len(own) == len(units.clusters) else units.members(arm)
         segment = np.searchsorted(self.starts, np.flatnonzero(own), side="right") - 1
         first = np.full(units.n_clusters, len(self.starts) if rest else -1)
-        (np.minimum if rest else np.maximum).at(first, self.clusters_of(units)[own], segment)
+        (np.minimum if rest else np.maximum).at(first, clusters[own], segment)
         found = first[(first >= 0) & (first < len(self.starts))]
         return np.asarray((inside[found] > 0).sum(axis=0, dtype=np.float64))
-
-    def clusters_of(self, units: ClusterUnits) -> NDArray[np.intp]:
-        """The cluster of each row of the part."""
-        if len(self.part.y) == len(units.clusters):
-            return units.clusters
-        return units.members(int(self.part.treated[0]))
 
     def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
         """The curve of y - centre at each share, (J,), and the factors of psi in each arm."""
         in_top, share, sweep = self.in_top, self.share, self.sweep
-        scale = {arm: sign / sweep.people[arm][-1] for arm, sign in self.part.arms}
-        outcome = {arm: sweep.outcome[arm] - centre * sweep.people[arm] for arm in scale}
-        curve = np.sum([scale[arm] * outcome[arm] for arm in scale], axis=0)
+        curve = sweep.curve(centre)
         # The cut is estimated too: what that adds is the slope times the error of the share.
         cut = self.slope(curve) * (share - in_top) / self.part.total_weight
         factors = {}
-        for arm, size in scale.items():
-            mean = np.interp(share, sweep.share, outcome[arm]) / sweep.people[arm][-1]  # H_g
+        for arm, sign in self.part.arms:
+            people, size = sweep.people[arm], sign / sweep.people[arm][-1]
+            outcome = sweep.outcome[arm] - centre * people
+            mean = np.interp(share, sweep.share, outcome) / people[-1]  # H_g
             centred = size * ((self.centre(arm) - centre) * in_top - mean)
             factors[arm] = np.stack([size * in_top, centred, cut])
         return np.interp(share, sweep.share, curve), factors
 
     def slope(self, values: Floats) -> Floats:
         """Slope in the share of a function that is given at the knots, (J,)."""
-        reach = min(0.1, 0.5 * sum(self.part.arm_rows(arm) for arm in (True, False)) ** -0.2)
+        reach = min(0.1, 0.5 * float(self.part.rows.sum()) ** -0.2)
         left, right = np.maximum(self.share - reach, 0), np.minimum(self.share + reach, 1)
         rise = np.interp(right, self.sweep.share, values)
         return np.asarray((rise - np.interp(left, self.sweep.share, values)) / (right - left))
@@ -324,8 +313,7 @@ class CurveSums:
     ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, of 1 - y if
     that is the rarer one (``signs`` of the means in the curve are then turned), ``covariance``
     (J, J), and ``counted`` (J,): how many rows or clusters the limits at a share rest on; nobody is
-    treated where ``nobody``, which is exact.
-    ``widening`` multiplies the errors that the moments have; none is below ``least``
+    treated where ``nobody``, which is exact. No error is below ``least``
     (:func:`auucmax.metrics.inference.least_error`). ``shares`` (J, K) if there are several arms.
     """
 
@@ -334,191 +322,166 @@ class CurveSums:
     covariance: Floats
     moments: list[Moments]
     means: Sequence[ArmMean] | None
+    signs: Sequence[int]
+    support: Support
     counted: Floats
     nobody: Bools
-    signs: Sequence[int] = DIFFERENCE
-    widening: float | Floats = 1.0
-    least: float | Floats = 0.0
+    least: Floats
     shares: Floats | None = None
 
-    @classmethod
-    def of(
-        cls,
-        parts: tuple[RankedRows, ...],
-        grid: Floats,
-        units: ClusterUnits | None,
-        support: Support,
-        responds: Bools | None,
-        centre: float,
-    ) -> CurveSums:
-        """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters.
+    def band(
+        self,
+        level: float,
+        random_state: int | Generator | None,
+        *,
+        folds: Floats | None = None,
+        critical: float | None = None,
+    ) -> UpliftBand:
+        """The band for one share and that for all, with gaps where they do not hold.
 
-        ``centre`` is subtracted from the outcomes: the mean of all of them.
+        ``folds``: the covariance of rows that models of several folds have ranked, where that is
+        so (:func:`allowing_for_folds`). ``critical``: that of another band, instead of draws.
         """
-        uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
-        moments: dict[bool, Moments] = {}
-        arms: dict[bool, Segments] = {}
-        totals: Any = 0.0
-        squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
-        for part in parts:
-            segments = Segments.of(part, grid)
-            curve, of_arms = segments.curve_factors(centre)
-            uplift += curve
-            for arm, factors in of_arms.items():
-                arms[arm] = segments
-                if support.deviation[0] > 0:
-                    squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
-                if units is not None:
-                    totals += np.stack(list(segments.cluster_totals(arm, factors, units)), axis=1)
-                    continue
-                rows = part.arm_rows(arm)
-                correction = rows / (rows - 1) if rows > 1 else np.nan
-                own = segments.covariance(arm, factors) * correction
-                covariance += own
-                moments[arm] = Moments(rows, np.maximum(np.diag(own), 0), 0.0, 0.0)
-                if part.rows is None and support.shape != "binary":
-                    moments[arm] = segments.moments(arm, factors)
-        if units is None:
-            found = [moments[True], moments[False]]
-        else:
-            found, covariance = units.moments(totals), units.covariance(totals)
-        means, signs = None, DIFFERENCE
-        if support.shape == "binary":
-            means = _curve_means(arms, found, support, rare_zeros=centre > 0.5)
-            signs = DIFFERENCE if centre <= 0.5 else (-1, 1)
-        counted = _counted(arms, units, support, responds)
-        least = support.deviation[0] * np.sqrt(squares)
-        return cls(grid, uplift, covariance, found, means, counted, grid == 0, signs, least=least)
-
-    def of_folds(self, covariance: Floats | None = None) -> CurveSums:
-        """The sums of rows ranked by models of several folds: see :func:`allowing_for_folds`."""
-        if covariance is None:
-            covariance = allowing_for_folds(self.share, self.covariance)
-        before, after = (np.sqrt(np.maximum(np.diag(c), 0)) for c in (self.covariance, covariance))
-        wide = np.divide(after, before, out=np.ones(len(before)), where=before > 0)
-        return replace(self, covariance=covariance, widening=wide)
-
-    def critical(
-        self, support: Support, level: float, random_state: int | Generator | None
-    ) -> float:
-        """The normal multiple that covers all shares with limits, from draws."""
-        vary = self._held(support)[1] & (np.diag(self.covariance) > 0)
-        largest = 0.0
-        if vary.any():
-            some = self.covariance[np.ix_(vary, vary)]
-            draws = largest_draws(some, np.sqrt(np.diag(some)), random_state)
-            largest = float(np.quantile(draws, level))
-        # Noise of the draws must not make the band for all shares the narrower one.
-        return max(largest, float(ndtri(0.5 + level / 2)))
-
-    def band(self, support: Support, level: float, critical: float) -> UpliftBand:
-        """The band for one share and that for all, with gaps where they do not hold."""
-        declined, held = self._held(support)
+        covariance = self.covariance if folds is None else folds
+        variance, widening = np.maximum(np.diag(covariance), 0), np.ones(len(self.share))
+        if folds is not None:
+            before = np.maximum(np.diag(self.covariance), 0)
+            np.sqrt(np.divide(variance, before, out=widening, where=before > 0), out=widening)
+        support, declined = self.support, self.support.why_no_area()
+        alone, held = (
+            self.nobody | ((self.counted >= least) & (declined is None))
+            for least in (support.least_at_one, support.least_in_top)
+        )
+        if declined is None and not held.all():
+            few, some = f"{support.least_in_top} {support.what_in_top}", held & ~self.nobody
+            if not some.any():
+                declined = f"no top share holds {few}"
+            elif not held[self.share > self.share[some].min()].all():
+                declined = f"at some budgets the top holds fewer than {few}"  # a later arm begins
+            else:
+                along = "share" if self.shares is None else "budget"
+                first = self.share[some].min()
+                declined = f"below a {along} of {first:.3g} the top holds fewer than {few}"
         one = float(ndtri(0.5 + level / 2))
-        alone = self._has(support, support.least_at_one)
+        if critical is None:
+            critical = one
+            vary = held & (variance > 0)
+            if vary.any():
+                some = covariance[np.ix_(vary, vary)]
+                draws = largest_draws(some, np.sqrt(variance[vary]), random_state)
+                # Noise of the draws must not make the band for all shares the narrower one.
+                critical = max(float(np.quantile(draws, level)), one)
         lower, upper, all_lower, all_upper = (
             # Nobody treated is exact.
             np.where(where, np.where(self.nobody, 0.0, end), np.nan)
             for multiple, where in ((one, alone), (critical, held))
             for end in area_limits(
-                self.uplift,
-                self.moments,
-                multiple,
-                means=self.means,
-                signs=self.signs,
-                skewed=support.shape == "skewed",
-                cautious=True,
-                clustered=support.clustered,
-                widening=self.widening,
+                self.uplift, self.moments, multiple, support,
+                means=self.means, signs=self.signs, cautious=True, widening=widening,
                 least=self.least,
             )
-        )
+        )  # fmt: skip
         return UpliftBand(
             share=self.share,
             uplift=self.uplift,
-            standard_error=np.sqrt(np.maximum(np.diag(self.covariance), 0)),
+            standard_error=np.sqrt(variance),
             lower=lower,
             upper=upper,
             simultaneous_lower=all_lower,
             simultaneous_upper=all_upper,
             critical=critical,
             multiple=float(student(one, max(min(support.units) - 1, 1))),
-            covariance=self.covariance,
+            covariance=covariance,
             level=level,
             declined=declined,
             shares=self.shares,
         )
 
-    def _has(self, support: Support, least: int) -> Bools:
-        """Where at least ``least`` is counted, or nobody is treated, which is exact."""
-        enough = self.counted >= least
-        return np.asarray(self.nobody | (enough & (support.why_no_area() is None)))
 
-    def _held(self, support: Support) -> tuple[str | None, Bools]:
-        """Why limits for all shares are missing, and at which shares they are not."""
-        why, least, what = support.why_no_area(), support.least_in_top, support.what_in_top
-        held = self._has(support, least)
-        if held.all() or why is not None:
-            return why, held
-        some = held & ~self.nobody
-        along = "share" if self.shares is None else "budget"
-        if not some.any():
-            return f"no top share holds {least} {what}", held
-        first = self.share[some].min()
-        if not held[self.share > first].all():  # an arm that begins at a middle budget
-            return f"at some budgets the top holds fewer than {least} {what}", held
-        return f"below a {along} of {first:.3g} the top holds fewer than {least} {what}", held
+def curve_sums(
+    parts: tuple[RankedRows, ...],
+    grid: Floats,
+    units: ClusterUnits | None,
+    support: Support,
+    responds: Bools | None,
+    centre: float,
+) -> CurveSums:
+    """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters.
 
-
-def _curve_means(
-    segments: dict[bool, Segments], moments: list[Moments], support: Support, *, rare_zeros: bool
-) -> tuple[ArmMean, ArmMean]:
-    """The means of z = y M of the treated and the control rows, for score limits.
-
-    ``rare_zeros``: of z = (1 - y) M, so that limits are those of the rarer outcome. Their reach is
-    scaled to the variance of the centred terms, which is that of neither mean.
+    ``centre`` is subtracted from the outcomes: the mean of all of them.
     """
-    found = []
-    for arm, own in ((True, moments[0]), (False, moments[1])):
-        part, in_top = segments[arm].part, segments[arm].in_top
-        y = segments[arm].sums(part.arm_outcome(arm))
-        if rare_zeros:
-            y = segments[arm].rows(arm) - y
-        sums = y @ in_top, y @ in_top**2
-        found.append(curve_mean(part.arm_rows(arm), sums, own.variance, support))
-    return found[0], found[1]
+    is_binary = support.shape == "binary"
+    uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
+    squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
+    totals: Any = 0.0  # of clusters
+    moments, responders, counted = {}, {}, []
+    for part in parts:
+        segments = Segments.of(part, grid)
+        in_top = segments.in_top
+        curve, of_arms = segments.curve_factors(centre)
+        uplift += curve
+        for arm, factors in of_arms.items():
+            rows = part.arm_rows(arm)
+            if support.deviation[0] > 0:
+                squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
+            if units is not None:
+                totals += segments.cluster_totals(arm, factors, units)
+            else:
+                own = segments.covariance(arm, factors) * (
+                    rows / (rows - 1) if rows > 1 else np.nan
+                )
+                covariance += own
+                moments[arm] = Moments(rows, np.maximum(np.diag(own), 0), 0.0, 0.0)
+                if part.squares is None and not is_binary:
+                    moments[arm] = segments.moments(arm, factors)
+            n = segments.in_top_counts(np.ones(len(part.y), bool), units, arm)
+            some, others = n, n
+            if is_binary:
+                won = segments.sums(part.arm_outcome(arm))
+                some, others = won @ in_top, n - won @ in_top
+                rare = won if centre <= 0.5 else segments.rows(arm) - won
+                responders[arm] = rows, (rare @ in_top, rare @ in_top**2)
+            if part.squares is None:
+                is_whole = responds is not None and len(responds) == len(part.y)
+                chosen = responds if is_whole else rarer_outcome(part.y)
+                some, others = (
+                    segments.in_top_counts(own, units, arm) for own in (chosen, ~chosen)
+                )
+            counted.append((n, some, others))
+    found = [moments.get(True), moments.get(False)]
+    if units is not None:
+        found, covariance = units.moments(totals), units.covariance(totals)
+    means = None
+    if is_binary:
+        means = [
+            curve_mean(*responders[arm], own.variance, support)
+            for arm, own in zip((True, False), found, strict=True)
+        ]
+    return CurveSums(
+        share=grid,
+        uplift=uplift,
+        covariance=covariance,
+        moments=found,
+        means=means,
+        signs=DIFFERENCE if centre <= 0.5 else DIFFERENCE[::-1],
+        support=support,
+        counted=fewest(support, *np.moveaxis(counted, 1, 0)),
+        nobody=grid == 0,
+        least=support.deviation[0] * np.sqrt(squares),
+    )
 
 
 def curve_mean(
     rows: int, sums: tuple[Floats, Floats], variance: Floats, support: Support
 ) -> ArmMean:
-    """The mean of z = y M of the rows of an arm, from the sums of z and z^2."""
+    """The mean of z = y M of the rows of an arm, from the sums of z and z^2.
+
+    Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.
+    Their reach is scaled to the variance of the centred terms, which is that of neither mean.
+    """
     mean = ArmMean.of(rows, sums, (1.0, 1.0), variance, clustered=support.clustered)
     # The band looks farther into the tails than Wilson's limits are good for with few rows.
     return mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1))
-
-
-def _counted(
-    segments: dict[bool, Segments],
-    units: ClusterUnits | None,
-    support: Support,
-    responds: Bools | None,
-) -> Floats:
-    """What :attr:`Support.least_in_top` counts in each top share, (J,): the fewer of the arms."""
-    rows, some, others = [], [], []
-    for arm, own in segments.items():
-        part = own.part
-        rows.append(own.in_top_counts(np.ones(len(part.y), bool), units, arm))
-        if part.rows is not None:
-            some.append(own.sums(part.arm_outcome(arm)) @ own.in_top)
-            others.append(rows[-1] - some[-1])
-            continue
-        chosen = responds
-        if chosen is None or len(chosen) != len(part.y):
-            chosen = rarer_outcome(part.y)
-        some.append(own.in_top_counts(chosen, units, arm))
-        others.append(own.in_top_counts(~chosen, units, arm))
-    return fewest(support, *map(np.array, (rows, some, others)))
 
 
 def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floats:
@@ -563,18 +526,15 @@ def largest_draws(
     root = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of them negative
     if isinstance(random_state, int):
         # Bands of somewhat more or fewer shares use the same draws.
-        draws = _draws_of_seed(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
+        draws = _draws(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
     else:
-        draws = _draws(np.random.default_rng(random_state), len(root))
+        draws = _draws.__wrapped__(random_state, len(root))
     # Single precision is far finer than the noise of the draws, and twice as fast.
     return np.asarray(np.abs(draws @ root.T.astype(np.float32)).max(axis=1), dtype=np.float64)
 
 
 @lru_cache(maxsize=4)
-def _draws_of_seed(seed: int, n_columns: int) -> NDArray[np.float32]:
+def _draws(random_state: int | Generator | None, n_columns: int) -> NDArray[np.float32]:
     """Normal draws, kept by seed: drawing them costs more than using them."""
-    return _draws(np.random.default_rng(seed), n_columns)
-
-
-def _draws(rng: Generator, n_columns: int) -> NDArray[np.float32]:
+    rng = np.random.default_rng(random_state)
     return rng.standard_normal((_N_DRAWS, n_columns), dtype=np.float32)

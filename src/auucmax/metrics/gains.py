@@ -31,7 +31,7 @@ of people who get it times its average effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -112,25 +112,25 @@ class ArmRows:
         """``model`` (n, K + 1): expected outcomes with the control and each arm, from other rows;
         ``chance`` (n, K + 1) of getting them, if it was not the same for everybody."""
         n, n_arms = cost.shape
-        rows, responds = np.arange(n), rarer_outcome(y)
-        is_plain = people is None and chance is None
-        weighted = people is not None
+        responds = rarer_outcome(y)
+        is_weighted = people is not None or chance is not None
         people = np.ones(n) if people is None else people / people.mean()
-        weight = people if chance is None else people / chance[rows, arm]
+        weight = people if chance is None else people / chance[np.arange(n), arm]
         weight = weight / np.bincount(arm, weight, minlength=n_arms + 1)[arm]
-        y = y if model is None else y - model[rows, arm]
-        # Without a model outcomes are centred at their mean: the same target, less noise.
-        own = weight * (y - np.average(y, weights=people) if model is None else y)
-        value = np.zeros((n, n_arms))
-        if model is not None:
+        if model is None:
+            # Outcomes are centred at their mean: the same target, less noise.
+            value, centre = np.zeros((n, n_arms)), np.average(y, weights=people)
+        else:
             value = (model[:, 1:] - model[:, :1]) * (people[:, None] / n)
+            y, centre = y - model[np.arange(n), arm], 0.0
+        own = weight * (y - centre)
         treated = np.flatnonzero(arm > 0)
         value[treated, arm[treated] - 1] += own[treated]
         value[arm == 0] -= own[arm == 0, None]
         units = None if clusters is None else ClusterUnits.of(arm, clusters)
         support = support_of_rows(
-            y, arm, None if is_plain else weight, units, None if model is None else responds,
-            binary=bool(np.isin(y, (0.0, 1.0)).all()), weighted=weighted,
+            y, arm, weight if is_weighted else None, units, None if model is None else responds,
+            binary=bool(np.isin(y, (0.0, 1.0)).all()),
         )  # fmt: skip
         # Where chances differ the arms hold different people, for whom the model differs.
         is_centred = model is None or chance is None
@@ -199,8 +199,8 @@ class Gains:
             for own in (curve, random)
         ]  # fmt: skip
 
-    def blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """People, and their terms (people, J): of the allocation, and of random people."""
+    def terms(self) -> Iterator[tuple[Floats, Floats]]:
+        """For blocks of rows their terms (people, J): of the allocation, and of random people."""
         rows, n = self.rows, len(self.rows.y)
         own_means = np.bincount(rows.arm, rows.own)[:, None]
         random_means = own_means * np.vstack([self.shares.sum(axis=1), self.shares.T])
@@ -218,33 +218,7 @@ class Gains:
                 # The last part is that of the outcome model: not a difference of means of arms.
                 terms -= sign * means[arm] + unit * (gain - means[1:].sum(axis=0) + means[0]) / n
             mixed += unit * (np.einsum("k,ikj->ij", rows.effects, part) - self.random_gain) / n
-            yield people, own - self._slopes[0] * away, mixed - self._slopes[1] * away
-
-    def sums(self) -> CurveSums:
-        """The curve and what its limits are made of."""
-        rows = self.rows
-        terms = ((people, own) for people, own, _ in self.blocks())
-        moments, covariance = _moments(rows, terms, len(self.budget))
-        means = None
-        if rows.support.shape == "binary":
-            sizes = np.bincount(rows.arm)
-            means = []
-            for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True):
-                sums = self._z[0, k], self._z[1, k]
-                means.append(curve_mean(int(sizes[k]), sums, own.variance, rows.support))
-        error = np.sqrt(np.maximum(np.diag(covariance), 0))
-        return CurveSums(
-            share=self.budget,
-            uplift=self.gain,
-            covariance=covariance,
-            moments=moments,
-            means=means,
-            counted=self.counted(error),
-            nobody=self.shares.sum(axis=1) == 0,
-            signs=self._signs,
-            least=rows.support.deviation[0] * np.sqrt(self._squares),
-            shares=self.shares,
-        )
+            yield own - self._slopes[0] * away, mixed - self._slopes[1] * away
 
     def band(
         self,
@@ -259,12 +233,31 @@ class Gains:
         others. The variance of the gain over random people then counts twice, for the reason given
         in :func:`auucmax.metrics.curves.allowing_for_folds`.
         """
-        found, support = self.sums(), self.rows.support
+        rows, support = self.rows, self.rows.support
+        moments, covariance = self._moments(own for own, _ in self.terms())
+        means, folds = None, None
+        if support.shape == "binary":
+            sizes = np.bincount(rows.arm).tolist()
+            means = [
+                curve_mean(sizes[k], (self._z[0, k], self._z[1, k]), own.variance, support)
+                for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True)
+            ]
         if cross_fitted:
-            beyond = ((people, own - mixed) for people, own, mixed in self.blocks())
-            more = _moments(self.rows, beyond, len(self.budget))[1]
-            found = found.of_folds(found.covariance + more)
-        return found.band(support, level, found.critical(support, level, random_state))
+            folds = covariance + self._moments(own - mixed for own, mixed in self.terms())[1]
+        sums = CurveSums(
+            share=self.budget,
+            uplift=self.gain,
+            covariance=covariance,
+            moments=moments,
+            means=means,
+            signs=self._signs,
+            support=support,
+            counted=self.counted(np.sqrt(np.maximum(np.diag(covariance), 0))),
+            nobody=self.shares.sum(axis=1) == 0,
+            least=support.deviation[0] * np.sqrt(self._squares),
+            shares=self.shares,
+        )
+        return sums.band(level, random_state, folds=folds)
 
     def difference(
         self, other: Gains | None = None, *, level: float = 0.95, cross_fitted: bool = False
@@ -273,32 +266,75 @@ class Gains:
 
         ``other`` has the same rows and budgets. ``cross_fitted`` as in :meth:`band`.
         """
-        average = _mean_over(self.budget)
-        beyond = self.gain - (self.random_gain if other is None else other.gain)
-        both = [self] if other is None else [self, other]
-        pairs = self.blocks() if other is None else (
-            (people, own, theirs)
-            for (people, own, _), (_, theirs, _) in zip(self.blocks(), other.blocks(), strict=True)
-        )  # fmt: skip
-        terms = ((people, (own - theirs) @ average[:, None]) for people, own, theirs in pairs)
-        moments, _ = _moments(self.rows, terms, 1)
+        # The mean over all budgets, by trapezoids.
+        widths = np.diff(self.budget)
+        average = np.append(widths, 0.0) + np.append(0.0, widths)
+        average /= max(float(average.sum()), 1e-300)
+        pairs, both, gain = self.terms(), [self], self.random_gain
+        if other is not None:
+            pairs = (
+                (own, theirs)
+                for (own, _), (theirs, _) in zip(self.terms(), other.terms(), strict=True)
+            )
+            both, gain = [self, other], other.gain
+        moments, _ = self._moments((own - theirs) @ average[:, None] for own, theirs in pairs)
         spread = Spread(*(float(number[0]) for number in Spread.of(moments)))
         if cross_fitted:
             spread = spread._replace(error=spread.error * np.sqrt(2))
-        area, support = float(average @ beyond), self.rows.support
-        interval, p_value = student_test(area, spread, level, support)
+        area, support = float(average @ (self.gain - gain)), self.rows.support
         declined, least = support.why_no_gain(), support.least_in_top
         if min(one.counted(spread.error, average)[0] for one in both) < least and not declined:
             declined = f"at no budget are there {least} {support.what_in_top}"
+        interval, p_value = student_test(area, spread, level, support, declined)
         return AUUCDifference(
             estimate=area,
             standard_error=float(spread.error),
-            interval=interval if declined is None else (np.nan, np.nan),
-            p_value=p_value if declined is None else np.nan,
+            interval=interval,
+            p_value=p_value,
             level=level,
             n_rows=len(self.rows.y),
             declined=declined,
         )
+
+    def _moments(self, blocks: Iterable[Floats]) -> tuple[list[Moments], Floats]:
+        """Moments of the terms of each arm, the control last, or of clusters; covariance (J, J).
+
+        ``blocks`` hold the terms (people, J) of consecutive rows.
+        """
+        rows, units, n_arms = self.rows, self.rows.units, self.rows.n_arms + 1
+        powers: list[Any] = [0.0] * n_arms
+        second: list[Any] = [0.0] * n_arms
+        totals: Any = 0.0
+        start = 0
+        for psi in blocks:
+            people = slice(start, start + len(psi))
+            start = people.stop
+            if units is not None:
+                totals += np.zeros((units.n_clusters, psi.shape[1]))
+                np.add.at(totals, units.clusters[people], psi)
+            for k in range(n_arms):
+                some = psi[rows.arm[people] == k]
+                second[k] = second[k] + some.T @ some
+                square = some * some
+                sums = [own.sum(axis=0) for own in (some, square, square * some, square**2)]
+                powers[k] = powers[k] + np.array(sums)
+        sizes = np.bincount(rows.arm, minlength=n_arms)
+        if units is not None:
+            if rows.is_centred:
+                members = np.zeros((units.n_clusters, n_arms))
+                np.add.at(members, (units.clusters, rows.arm), 1.0)
+                totals -= members @ (np.array([own[0] for own in powers]) / sizes[:, None])
+            return units.moments(totals), units.covariance(totals)
+        moments, covariance = [], np.zeros_like(second[0])
+        for k in (*range(1, n_arms), 0):
+            n = int(sizes[k])
+            if rows.is_centred:
+                second[k] -= np.outer(powers[k][0], powers[k][0]) / n
+                moments.append(Moments.of_powers(n, powers[k]))
+            else:
+                moments.append(Moments.of_sums(n, *powers[k][1:]))
+            covariance += second[k] * (n / (n - 1) if n > 1 else np.nan)
+        return moments, covariance
 
     def counted(self, error: Floats, average: Floats | None = None) -> Floats:
         """(J,) how many rows the limits rest on: a mean over the arms that are given there.
@@ -327,52 +363,6 @@ class Gains:
         with np.errstate(divide="ignore", invalid="ignore"):
             lost = np.where(part > 0, part / np.maximum(found, 0.0), 0.0).sum(axis=0)
             return np.asarray(np.where(lost > 0, part.sum(axis=0) / lost, np.inf))
-
-
-def _moments(
-    rows: ArmRows, blocks: Iterator[tuple[slice, Floats]], size: int
-) -> tuple[list[Moments], Floats]:
-    """Moments of the terms of each arm, the control last, or of clusters; covariance (J, J)."""
-    n_arms, units = rows.n_arms + 1, rows.units
-    powers = np.zeros((n_arms, 4, size))
-    second = np.zeros((n_arms, size, size))
-    totals = np.zeros((0 if units is None else units.n_clusters, size))
-    for people, psi in blocks:
-        if units is not None:
-            np.add.at(totals, units.clusters[people], psi)
-        for k in range(n_arms):
-            some = psi[rows.arm[people] == k]
-            second[k] += some.T @ some
-            square = some * some
-            powers[k] += [own.sum(axis=0) for own in (some, square, square * some, square**2)]
-    sizes = np.bincount(rows.arm, minlength=n_arms)
-    order = (*range(1, n_arms), 0)
-    if units is not None:
-        if rows.is_centred:
-            members = np.zeros((units.n_clusters, n_arms))
-            np.add.at(members, (units.clusters, rows.arm), 1.0)
-            totals -= members @ (powers[:, 0] / sizes[:, None])
-        return units.moments(totals), units.covariance(totals)
-    moments, covariance = [], np.zeros((size, size))
-    for k in order:
-        n = int(sizes[k])
-        centred = second[k]
-        if rows.is_centred:
-            centred = centred - np.outer(powers[k, 0], powers[k, 0]) / n
-            own = Moments.of_powers(n, powers[k])
-        else:
-            own = Moments.of_sums(n, *powers[k, 1:])
-        correction = n / (n - 1) if n > 1 else np.nan
-        covariance += centred * correction
-        moments.append(own)
-    return moments, covariance
-
-
-def _mean_over(budget: Floats) -> Floats:
-    """(J,) weights whose sum with values at the budgets is their mean over all budgets."""
-    widths = np.diff(budget)
-    weights = np.append(widths, 0.0) + np.append(0.0, widths)
-    return weights / max(float(weights.sum()), 1e-300)
 
 
 def budget_curve(

@@ -41,7 +41,7 @@ from scipy.special import stdtr, stdtrit
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.metrics.intervals import ArmMean, Moments, Spread
-from auucmax.metrics.ranking import RankedRows, arm_sums
+from auucmax.metrics.ranking import RankedRows, RankingKind, arm_sums
 
 Clusters = NDArray[np.intp]
 
@@ -123,14 +123,24 @@ class Support:
     heavy: tuple[float, int] = (np.inf, 0)
     deviation: tuple[float, float] = (0.0, 0.0)
 
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "clusters" if self.clustered else "rows"
+
+    @property
+    def rarer_rate(self) -> float:
+        """The part of the rows (clusters) of both arms that have the rarer outcome."""
+        return min(sum(self.responders), sum(self.others)) / sum(self.units)
+
     def why_no_area(self) -> str | None:
         """Why there is no interval of AUUC or of the curve; None if there is one."""
-        if (why := self._too_heavy(FEW_OF_ARM)) is not None:
-            return why
         if self.shape == "binary":
             count = min(sum(self.responders), sum(self.others))
-            return self._lacking(count, RARE, "have the rarer outcome", arm=False)
-        return self._why_not(FEW, FEW_SKEWED)
+            return self._why_not(FEW_OF_ARM, count, RARE, "have the rarer outcome")
+        if self.shape == "even":
+            return self._why_not(FEW_OF_ARM, min(self.units), FEW, _ROWS)
+        return self._why_not(FEW_OF_ARM, min(self.responders), FEW_SKEWED, _SKEWED)
 
     def why_no_gain(self, carried: tuple[float, float] = (1.0, 1.0)) -> str | None:
         """Why there is no interval of the gain, or of a difference; None if there is one.
@@ -139,23 +149,23 @@ class Support:
         (:func:`carried_by`). A few rows of an arm that are set apart from all others would have no
         variance, if none of them responded.
         """
-        if (why := self._too_heavy(self.heavy[1])) is not None:
-            return why
-        if min(carried) < 1:
-            rate = 1.0
+        heavy = self.heavy[1]
+        if min(carried) < 1 and self.heavy[0] >= heavy:
+            rate, what = 1.0, ""
             if self.shape == "binary":
-                rate = min(sum(self.responders), sum(self.others)) / sum(self.units)
+                rate, what = self.rarer_rate, " with the rarer outcome, at the rate of both arms,"
             count = min(rate * n * part for n, part in zip(self.units, carried, strict=True))
             if count < FEW_OF_ARM:
-                what = " with the rarer outcome, at the rate of both arms," if rate < 1 else ""
                 return (
                     f"it rests on the ranks of few: about {count:.1f} rows of an arm{what} where "
                     f"at least {FEW_OF_ARM} are needed"
                 )
         if self.shape == "binary":
-            count = min(*self.responders, *self.others)
-            return self._lacking(count, FEW_OF_ARM, "have the rarer outcome")
-        return self._why_not(FEW_OF_ARM, FEW_SKEWED_GAIN)
+            count, what = min(*self.responders, *self.others), "of an arm have the rarer outcome"
+            return self._why_not(heavy, count, FEW_OF_ARM, what)
+        if self.shape == "even":
+            return self._why_not(heavy, min(self.units), FEW_OF_ARM, _ROWS)
+        return self._why_not(heavy, min(self.responders), FEW_SKEWED_GAIN, _SKEWED)
 
     def why_no_risk(self, units: float, responders: float) -> str | None:
         """Why there is no interval of policy risk; None if there is one.
@@ -163,21 +173,18 @@ class Support:
         ``units`` are the rows or clusters, and ``responders`` those of them with an outcome other
         than 0, of the treated whom a rule picks or the controls whom it leaves, whoever are fewer.
         """
-        unit, enough = ("clusters", FEW_OF_ARM) if self.clustered else ("rows", 2)
+        enough = FEW_OF_ARM if self.clustered else 2
         if units < enough:
-            return f"the rule counts fewer than {enough} {unit} of an arm"
-        least, count, what = FEW, units, self.what_in_top
+            return f"the rule counts fewer than {enough} {self.unit} of an arm"
+        count, least = units, FEW
         if self.shape == "binary":
-            rare = self.why_no_area()
-            if rare is not None:
+            if (rare := self.why_no_area()) is not None:
                 return rare
-            least = self.least_at_one
             # At the rate of both arms: intervals must not be missing because few responded.
-            count *= min(sum(self.responders), sum(self.others)) / sum(self.units)
-            what = f"{unit} of an arm with the rarer outcome, at the rate of both arms"
+            count, least = units * self.rarer_rate, 1
         elif self.shape == "skewed":
             count = responders
-        return None if count >= least else f"the rule counts fewer than {least} {what}"
+        return None if count >= least else f"the rule counts fewer than {least} {self.what_in_top}"
 
     @property
     def least_in_top(self) -> int:
@@ -192,38 +199,30 @@ class Support:
     @property
     def what_in_top(self) -> str:
         """What :attr:`least_in_top` counts."""
-        unit = "clusters" if self.clustered else "rows"
-        return {
-            "binary": f"{unit} of an arm with the rarer outcome, at the rate of both arms",
-            "even": f"{unit} of an arm",
-            "skewed": f"{unit} of an arm with an outcome other than 0, and outcomes are skewed",
-        }[self.shape]
+        what = {
+            "binary": " with the rarer outcome, at the rate of both arms",
+            "even": "",
+            "skewed": " with an outcome other than 0, and outcomes are skewed",
+        }
+        return f"{self.unit} of an arm{what[self.shape]}"
 
-    def _too_heavy(self, least: int) -> str | None:
-        count, unit = self.heavy[0], "clusters" if self.clustered else "rows"
-        if count >= least:
-            return None
-        return (
-            f"a few rows have most of the weight: about {count:.1f} {unit} of an arm that decide "
-            f"its mean carry the variance, where at least {least} are needed"
-        )
-
-    def _why_not(self, least: int, least_skewed: int) -> str | None:
-        if self.shape == "even":
-            return self._lacking(min(self.units), least, "are there")
-        what = "have an outcome other than 0, and outcomes are skewed"
-        return self._lacking(min(self.responders), least_skewed, what)
-
-    def _lacking(self, count: int, least: int, what: str, *, arm: bool = True) -> str | None:
+    def _why_not(self, heavy: int, count: int, least: int, what: str) -> str | None:
+        """The reason if weights are too unequal, or arms or the counted rows too few."""
+        if self.heavy[0] < heavy:
+            return (
+                f"a few rows have most of the weight: about {self.heavy[0]:.1f} {self.unit} of an "
+                f"arm that decide its mean carry the variance, where at least {heavy} are needed"
+            )
         enough = FEW_OF_ARM if self.clustered else 2
         if min(self.units) < enough:
-            count, least, what, arm = min(self.units), enough, "are there", True
+            count, least, what = min(self.units), enough, _ROWS
         if count >= least:
             return None
-        where = " of an arm" if arm else ""
-        unit = "clusters" if self.clustered else "rows"
-        return f"only {count} {unit}{where} {what}, where at least {least} are needed"
+        return f"only {count} {self.unit} {what}, where at least {least} are needed"
 
+
+_ROWS = "of an arm are there"
+_SKEWED = "of an arm have an outcome other than 0, and outcomes are skewed"
 
 #: Least numbers of rows or clusters. Outcomes 0/1: of both arms together with each outcome; for the
 #: gain, of each arm with each outcome, and in a top share of each arm, at the rate of both. Others:
@@ -250,11 +249,6 @@ def carried_by(ranked: RankedRows, contrast: Floats) -> tuple[float, float]:
     return parts[0], parts[1]
 
 
-def middle_ranks(ranked: RankedRows) -> Floats:
-    """For each line the share of rows below it, with half of those of its score, minus 1/2."""
-    return ranked.ranking.mid_cumsum(ranked.rank_weight) / ranked.total_weight - 0.5
-
-
 def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float:
     """The standard error of the sum of c y if y had this deviation in all rows.
 
@@ -267,13 +261,7 @@ def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float
     """
     if deviation == 0:
         return 0.0
-    return deviation * float(np.linalg.norm(_part_in_mean(ranked) * contrast))
-
-
-def _part_in_mean(ranked: RankedRows) -> Floats:
-    """+- a_i / A_g of each row."""
-    scale = ranked.arm_scale()
-    return scale if ranked.arm_weight is None else scale * ranked.arm_weight
+    return deviation * float(np.linalg.norm(ranked.arm_scale() * ranked.arm_weight * contrast))
 
 
 def influence(part: RankedRows) -> tuple[Floats, Floats]:
@@ -285,63 +273,66 @@ def influence(part: RankedRows) -> tuple[Floats, Floats]:
     signed = part.signed_outcome()
     above = part.ranking.mid_cumsum(signed)
     np.subtract(signed.sum(), above, out=above)  # V_i: the curve at row i, half of its own level
-    psi = part.ranking.mid_cumsum(part.rank_weight)
+    psi = part.ranking.mid_cumsum(part.weight)
     psi *= signed / total
     half_effect = 0.5 * signed
-    if part.weight is None and part.arm_weight is None:
-        above /= total
-        psi += above if part.rows is None else above * part.rows
-        return psi, half_effect
-    for arm, _ in part.arms:
-        in_arm, share = part.treated == arm, part.arm_presence(arm) / part.arm_total(arm)
-        psi -= psi[in_arm].sum() * share
-        half_effect -= half_effect[in_arm].sum() * share
-    weight = np.ones(len(part.y)) if part.weight is None else part.weight
-    psi += weight * (above - np.dot(weight, above) / total) / total
+    if part.is_weighted:
+        for arm, _ in part.arms:
+            in_arm, share = part.treated == arm, part.arm_presence(arm) / part.arm_total(arm)
+            psi -= psi[in_arm].sum() * share
+            half_effect -= half_effect[in_arm].sum() * share
+        above -= np.dot(part.weight, above) / total
+    above *= part.weight
+    above /= total
+    psi += above
     return psi, half_effect
 
 
-def part_moments(
-    part: RankedRows, psi: Floats, slope: Floats | None, *, full: bool
-) -> dict[bool, Moments]:
-    """Moments of the row terms of each arm of the part.
+def row_terms(
+    ranked: RankedRows, ranking: RankingKind, *, less_half_effect: bool = False
+) -> tuple[Floats, Floats]:
+    """psi of AUUC for each line of rows of both arms, and the slope of psi in y within the line.
+
+    ``less_half_effect``: of AUUC minus half of the average effect.
+    """
+    found = []
+    for part in ranked.parts(ranking):
+        psi, half_effect = influence(part)
+        slope = np.zeros(0)
+        if less_half_effect:
+            psi -= half_effect
+        if part.squares is not None:
+            slope = (part.middle_ranks() - 0.5 * less_half_effect) * part.arm_scale()
+        found.append((psi, slope))
+    if ranking == "joint":
+        return found[0]
+    joined = []
+    for of_treated, of_control in zip(*found, strict=True):
+        both = np.empty(len(of_treated) + len(of_control))
+        if len(both):
+            both[ranked.treated], both[~ranked.treated] = of_treated, of_control
+        joined.append(both)
+    return joined[0], joined[1]
+
+
+def arm_moments(ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool) -> list[Moments]:
+    """Moments of the row terms of the treated and of the control arm, for independent rows.
 
     Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
     """
     if full:
-        return {arm: Moments.of(psi[part.treated == arm]) for arm, _ in part.arms}
-    variances = part.sum_variances(psi, slope)
-    return {arm: Moments(part.arm_rows(arm), v, 0.0, 0.0) for arm, v in variances.items()}
-
-
-def moments_of(
-    parts: tuple[RankedRows, ...], *, less_half_effect: bool, full: bool
-) -> list[Moments]:
-    """Moments of the terms of AUUC, treated arm first, of rows that are independent.
-
-    ``less_half_effect``: of AUUC minus half of the average effect.
-    """
-    found: dict[bool, Moments] = {}
-    for part in parts:
-        psi, half_effect = influence(part)
-        if less_half_effect:
-            psi -= half_effect
-        slope = None
-        if part.rows is not None:  # psi of a row of the line is slope y + a constant
-            below = part.ranking.mid_cumsum(part.rows) / part.total_weight
-            slope = (below - 0.5 * less_half_effect) * part.arm_scale()
-        found |= part_moments(part, psi, slope, full=full)
-    return [found[True], found[False]]
+        return [Moments.of(psi[ranked.treated == arm]) for arm in (True, False)]
+    variances = ranked.sum_variances(psi, slope)
+    return [Moments(ranked.arm_rows(arm), variances[arm], 0.0, 0.0) for arm in (True, False)]
 
 
 def area_means(
     parts: tuple[RankedRows, ...], moments: list[Moments], *, clustered: bool
-) -> tuple[ArmMean, ArmMean]:
+) -> list[ArmMean]:
     """The means of z = y u of the treated and the control rows, for score limits."""
     found = {}
     for part in parts:
-        below = part.ranking.mid_cumsum(part.rank_weight)
-        below /= part.total_weight
+        below = part.middle_ranks()
         first = arm_sums(part.y * below, part.treated)
         below *= below
         second = arm_sums(part.y * below, part.treated)
@@ -354,18 +345,7 @@ def area_means(
                 moments[0 if arm else 1].variance,
                 clustered=clustered,
             )
-    return found[True], found[False]
-
-
-def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
-    """psi of AUUC and of half the effect, for each row of ``ranked``, which holds both arms."""
-    if ranking == "joint":
-        return influence(ranked)
-    terms = np.empty(len(ranked.y)), np.empty(len(ranked.y))
-    for part, own in zip(ranked.parts(ranking), (ranked.treated, ~ranked.treated), strict=True):
-        for target, values in zip(terms, influence(part), strict=True):
-            target[own] = values
-    return terms
+    return [found[True], found[False]]
 
 
 @dataclass(frozen=True)
@@ -438,21 +418,14 @@ class ClusterUnits:
         )
 
 
-def support_of(
-    ranked: RankedRows, units: ClusterUnits | None, responds: Bools | None, *, binary: bool
-) -> Support:
-    """What intervals of sorted rows can rest on; ``responds`` where y is adjusted by a model."""
+def support_of_bins(ranked: RankedRows, *, binary: bool) -> Support:
+    """What intervals of binned rows can rest on: responders are known of 0/1 outcomes only."""
     own = ranked.arm_rows(False), ranked.arm_rows(True)
-    if ranked.rows is not None:  # bins: how many outcomes are 0 is known of 0/1 outcomes only
-        sums = arm_sums(ranked.y, ranked.treated)
-        some = (round(sums[False]), round(sums[True])) if binary else own
-        return Support(
-            "binary" if binary else "even", own, some, (own[0] - some[0], own[1] - some[1])
-        )
-    return support_of_rows(
-        ranked.y, ranked.treated, ranked.arm_weight, units, responds, binary=binary,
-        weighted=ranked.weight is not None,
-    )  # fmt: skip
+    if not binary:
+        return Support("even", own, own, (0, 0))
+    sums = arm_sums(ranked.y, ranked.treated)
+    some = round(sums[False]), round(sums[True])
+    return Support("binary", own, some, (own[0] - some[0], own[1] - some[1]))
 
 
 def support_of_rows(
@@ -463,19 +436,18 @@ def support_of_rows(
     responds: Bools | None,
     *,
     binary: bool,
-    weighted: bool = False,
 ) -> Support:
     """What intervals of rows of the control and K arms can rest on.
 
     ``arm`` (n,) as in :class:`ClusterUnits`; ``arm_weight`` the weights of the rows in the mean of
-    their arm; ``weighted``: rows count unequally in the population, too.
+    their arm, None if they are equal; ``responds`` where y is adjusted by a model.
     """
     arms = range(int(arm.max()) + 1)
     own = tuple(int(np.count_nonzero(arm == k)) for k in arms)
-    plain = binary and not weighted and arm_weight is None and responds is None
     shape: Shape = "binary"
     deviation, whole, within = 0.0, False, False
-    if not plain or (units is not None and not units.within_arms):
+    is_plain = binary and arm_weight is None and responds is None
+    if not is_plain or (units is not None and not units.within_arms):
         # Standard deviation and skewness of the outcomes around the means of their arms.
         d = y - (np.bincount(arm, y) / own).take(arm)
         variance = float(np.square(d).mean())
@@ -483,7 +455,6 @@ def support_of_rows(
         skewness = float((d**3).mean()) / variance**1.5 if variance > 0 else 0.0
         shape = "skewed" if abs(skewness) >= SKEWED else "even"
     responds = rarer_outcome(y) if responds is None else responds
-    least = FEW_OF_ARM if binary else {"even": FEW}.get(shape, FEW_SKEWED)
     if units is None:
         some = tuple(int(np.count_nonzero(responds & (arm == k))) for k in arms)
         others = tuple(n - part for n, part in zip(own, some, strict=True))
@@ -491,16 +462,17 @@ def support_of_rows(
         own = tuple(units.counts[k] for k in arms)
         some, others = units.with_rows(responds), units.with_rows(~responds)
     heavy = (np.inf, 0)
+    weight = np.ones(len(y)) if arm_weight is None else arm_weight
     if arm_weight is not None:
         counted = some if binary or shape == "skewed" else own
-        parts = [_heavy(arm_weight, arm == k, units) for k in arms]
-        carry = min(part * n for part, n in zip(parts, counted, strict=True))
-        heavy = (carry, least) if np.isfinite(carry) else heavy
+        carry = min(_heavy(weight, arm == k, units) * n for k, n in zip(arms, counted, strict=True))
+        if np.isfinite(carry):
+            least = FEW_OF_ARM if binary else FEW if shape == "even" else FEW_SKEWED
+            heavy = (carry, least)
     if shape == "skewed" and not binary:
         # Whether rows have unequal parts in the means: all of them, and those of one arm. Of one
         # arm matters for the gain: else both ends of its ranks count equally, and the skewness of
         # their outcomes cancels.
-        weight = np.ones(len(y)) if arm_weight is None else arm_weight
         part = weight / np.bincount(arm, weight).take(arm)
         groups = [part[arm == k] for k in arms]
         whole = bool(part.max() >= UNEQUAL * part.min())
@@ -550,16 +522,19 @@ def student_test(
     spread: Spread,
     level: float,
     support: Support,
+    declined: str | None,
     *,
     more: float = 0.0,
     slack: float = 0.0,
     degrees: float | None = None,
 ) -> tuple[tuple[float, float], float]:
-    """Interval and p value of a gain or a difference, from Student's t.
+    """Interval and p value of a gain or a difference, from Student's t; NaN if it is ``declined``.
 
     Degrees of freedom are Welch's; those of clusters allow for totals of unlike size. ``more`` is
     added to the error, and ``slack`` to what may be chance: the costs of bins.
     """
+    if declined:
+        return (np.nan, np.nan), np.nan
     if degrees is None:
         # The kurtosis of skewed totals, itself hardly known, would make intervals far too wide.
         by_kurtosis = support.clustered and support.shape != "skewed"
@@ -579,17 +554,12 @@ def p_value_of(estimate: float, error: float, degrees: float) -> float:
     return float(2 * stdtr(degrees, -abs(estimate) / error)) if degrees > 0 else float("nan")
 
 
-def with_weight(rows: ScoredRows, clusters: Clusters | None) -> tuple[ScoredRows, Clusters | None]:
-    """Rows of weight 0 say nothing, and must not count as rows either."""
-    if rows.weight is None or rows.weight.all():
-        return rows, clusters
-    return some_rows(rows, clusters, rows.weight > 0)
-
-
 def some_rows(
     rows: ScoredRows, clusters: Clusters | None, kept: Bools
 ) -> tuple[ScoredRows, Clusters | None]:
     """The rows that are kept, their clusters numbered anew."""
+    if kept.all():
+        return rows, clusters
     index = np.flatnonzero(kept)
     if clusters is not None:
         clusters = np.unique(clusters[index], return_inverse=True)[1]

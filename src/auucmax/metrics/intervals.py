@@ -19,12 +19,15 @@ Which of them holds where is measured by ``python -m experiments intervals``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from auucmax._validation import Floats
+
+if TYPE_CHECKING:
+    from auucmax.metrics.inference import Support
 
 #: A number, or an array with one for each share.
 Number = Any
@@ -223,12 +226,11 @@ def area_limits(
     estimate: Number,
     moments: Sequence[Moments],
     multiple: Number,
+    support: Support | None = None,
     *,
     means: Sequence[ArmMean] | None = None,
     signs: Sequence[int] = DIFFERENCE,
-    skewed: bool = True,
     cautious: bool = False,
-    clustered: bool = False,
     widening: Number = 1.0,
     degrees: float | None = None,
     least: Number = 0.0,
@@ -236,28 +238,30 @@ def area_limits(
     """Limits of AUUC, of points of a curve, or of risks; ``multiple``: normal quantile.
 
     Score limits if there are ``means`` of the arms, with the ``signs`` that they have in the
-    estimate, otherwise Student's with (``skewed``) or without Hall's transformation.
-    ``cautious``: the wider of the two at each end, for intervals that are to hold at many shares at
-    once, where the noise of the estimated skewness tells. ``widening`` multiplies the standard
-    error; ``degrees`` of freedom replace those of the moments. ``least``: no limit is closer than
-    Student's with this standard error.
+    estimate, otherwise Student's with Hall's transformation where outcomes are skewed (without
+    ``support``: always). ``cautious``: the wider of the two at each end, for intervals that are to
+    hold at many shares at once, where the noise of the estimated skewness tells. ``widening``
+    multiplies the standard error; ``degrees`` of freedom replace those of the moments. ``least``:
+    no limit is closer than Student's with this standard error.
     """
     spread = Spread.of(moments)
-    if degrees is not None:
-        spread = spread._replace(degrees=degrees)
-    if means is None:
-        quantile, error = student(multiple, spread.degrees), widening * spread.error
-        low, high = skewed_limits(estimate, error, spread.skew if skewed else 0.0, quantile)
-        half = student(multiple, spread.welch) * widening * least
-        if cautious:
-            half = np.maximum(half, quantile * error)
-        elif not np.any(half > 0):
-            return low, high
-        return np.minimum(low, estimate - half), np.maximum(high, estimate + half)
-    # The variance of a mean of 0/1 outcomes follows from the mean; that of clusters is estimated.
-    quantile = student(multiple, spread.degrees) if clustered else multiple
-    wide = [arm._replace(inflation=arm.inflation * widening**2) for arm in means]
-    return score_limits(estimate, wide, quantile, signs)
+    if degrees is None:
+        degrees = spread.degrees
+    if means is not None:
+        # The variance of a mean of 0/1 outcomes follows from the mean; of clusters it is estimated.
+        is_estimated = support is not None and support.clustered
+        quantile = student(multiple, degrees) if is_estimated else multiple
+        wide = [arm._replace(inflation=arm.inflation * widening**2) for arm in means]
+        return score_limits(estimate, wide, quantile, signs)
+    quantile, error = student(multiple, degrees), widening * spread.error
+    skew = spread.skew if support is None or support.shape == "skewed" else 0.0
+    low, high = skewed_limits(estimate, error, skew, quantile)
+    half = student(multiple, spread.welch) * widening * least
+    if cautious:
+        half = np.maximum(half, quantile * error)
+    elif not np.any(half > 0):
+        return low, high
+    return np.minimum(low, estimate - half), np.maximum(high, estimate + half)
 
 
 def student(multiple: Number, degrees: Number) -> Number:

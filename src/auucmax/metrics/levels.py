@@ -29,8 +29,15 @@ from auucmax._validation import (
     check_shares,
     check_whole,
 )
-from auucmax.metrics import curves, inference
-from auucmax.metrics.curves import ArmSweep, Segments, UpliftBand
+from auucmax.metrics import inference
+from auucmax.metrics.curves import (
+    ArmSweep,
+    Segments,
+    UpliftBand,
+    allowing_for_folds,
+    curve_sums,
+    decile_table,
+)
 from auucmax.metrics.inference import (
     AUUCDifference,
     AUUCInference,
@@ -40,7 +47,7 @@ from auucmax.metrics.inference import (
 )
 from auucmax.metrics.intervals import Moments, Spread, area_limits, student
 from auucmax.metrics.ranking import RankedRows, RankingKind, blocks, sorted_rows
-from auucmax.metrics.risk import PolicyRiskInference, RiskSums, policy_risks
+from auucmax.metrics.risk import PolicyRiskInference, policy_risks, risk_table
 
 _SHARES_AT_ONCE = 128
 _NONE = (float("nan"), float("nan"))
@@ -122,9 +129,8 @@ class Levels:
             kept = check_mask(randomised, "randomised", len(rows.y))
         if rows.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
             kept = kept & (rows.weight > 0)
-        if not kept.all():
-            rows, clusters = inference.some_rows(rows, clusters, kept)
-            responds = None if responds is None else responds[kept]
+        rows, clusters = inference.some_rows(rows, clusters, kept)
+        responds = None if responds is None else responds[kept]
         return cls.of_rows(rows, clusters, responds)
 
     @classmethod
@@ -160,7 +166,16 @@ class Levels:
     @cached_property
     def support(self) -> Support:
         """What intervals can rest on: rows, or clusters, and responders of each arm."""
-        return inference.support_of(self.ranked, self.units, self._responds, binary=self.binary)
+        return self._support(self.units)
+
+    def _support(self, units: ClusterUnits | None) -> Support:
+        rows = self.ranked
+        if rows.squares is not None:
+            return inference.support_of_bins(rows, binary=self.binary)
+        weight = rows.arm_weight if rows.is_weighted else None
+        return inference.support_of_rows(
+            rows.y, rows.treated, weight, units, self._responds, binary=self.binary
+        )
 
     @property
     def binary(self) -> bool:
@@ -210,8 +225,12 @@ class Levels:
         self, level: float, ranking: RankingKind, *, cross_fitted: bool = False, stacklevel: int
     ) -> AUUCInference:
         check_level(level)
-        parts, support = self.ranked.parts(ranking), self.support
-        centred = self.centred.parts(ranking)
+        ranked, support = self.ranked, self.support
+        estimate, gain = self.auuc(ranking), self.gain(ranking)
+        full = ranked.squares is None and support.shape == "skewed"
+        moments = self._moments(ranked, *inference.row_terms(ranked, ranking), full=full)
+        terms = inference.row_terms(self.centred, ranking, less_half_effect=True)
+        error, spread = Spread.of(moments).error, Spread.of(self._moments(self.centred, *terms))
         constant = len(self.scores) == 1
         if constant:
             warnings.warn(
@@ -220,36 +239,37 @@ class Levels:
                 UserWarning,
                 stacklevel=stacklevel,
             )
-        estimate = float(sum(part.area() for part in parts))
-        gain = self.gain(ranking)
-        area, gained = self._moments(parts, centred, ranking)
-        spread, gain_spread = Spread.of(area), Spread.of(gained)
-        if constant:  # by definition, and not only up to rounding
-            gain, gain_spread = 0.0, gain_spread._replace(error=0.0 * gain_spread.error)
-        added = gain_spread.error / spread.error if cross_fitted and spread.error else 0.0
-        wide = float(np.hypot(1.0, added))
-        contrast = inference.middle_ranks(self.ranked)
-        gain_spread = self._gain_spread(gain_spread, contrast, cross_fitted=cross_fitted)
+            # By definition, and not only up to rounding.
+            gain, spread = 0.0, spread._replace(error=0.0 * spread.error)
+        widening = float(np.hypot(1.0, spread.error / error)) if cross_fitted and error else 1.0
         bin_error, more = self._bin_costs(ranking)
         gain_bin_error, gain_more = self._gain_bin_costs(ranking)
         # Degrees that bins cannot lower: intervals then contain those of the exact scores.
         degrees = max(min(self.arm_rows) - 1, 1) if bin_error + more else None
-        low, high = self._area_limits(estimate, parts, area, level, wide, degrees)
-        slack = bin_error + more * float(student(ndtri(0.5 + level / 2), degrees or 1))
+        ranks, multiple = ranked.middle_ranks(), ndtri(0.5 + level / 2)
+        means = None
+        if support.shape == "binary":
+            parts = ranked.parts(ranking)
+            means = inference.area_means(parts, moments, clustered=support.clustered)
+        low, high = area_limits(
+            estimate, moments, multiple, support,
+            means=means, widening=widening, degrees=degrees,
+            least=inference.least_error(ranked, support.deviation[0], ranks),
+        )  # fmt: skip
+        slack = bin_error + more * float(student(multiple, degrees or 1))
         declined = support.why_no_area()
-        gain_declined = None if constant else self._why_no_gain(contrast)
-        gain_interval, p_value = inference.student_test(
-            gain, gain_spread, level, support,
-            more=gain_more, slack=gain_bin_error, degrees=degrees,
+        gain_error, gain_interval, p_value, gain_declined = self._gain_test(
+            gain, spread, ranks - 0.5, level, cross_fitted,
+            more=gain_more, slack=gain_bin_error, degrees=degrees, constant=constant,
         )  # fmt: skip
         return AUUCInference(
             estimate=estimate,
-            standard_error=float(wide * spread.error),
+            standard_error=float(widening * error),
             interval=_NONE if declined else (float(low - slack), float(high + slack)),
             gain=gain,
-            gain_standard_error=float(gain_spread.error),
-            gain_interval=_NONE if gain_declined else gain_interval,
-            p_value=np.nan if gain_declined else p_value,
+            gain_standard_error=gain_error,
+            gain_interval=gain_interval,
+            p_value=p_value,
             level=level,
             n_rows=self.n_rows,
             bin_error=max(bin_error, gain_bin_error),
@@ -257,60 +277,39 @@ class Levels:
             gain_declined=gain_declined,
         )
 
-    def _why_no_gain(self, contrast: Floats) -> str | None:
-        """Why there is no interval of the gain, or of the difference to other scores."""
-        return self.support.why_no_gain(inference.carried_by(self.ranked, contrast))
+    def _moments(
+        self, ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool = False
+    ) -> list[Moments]:
+        """Moments of row terms of the ranked rows, summed within clusters."""
+        if self.units is None:
+            return inference.arm_moments(ranked, psi, slope, full=full)
+        return self.units.moments(self.units.totals(psi))
 
-    def _gain_spread(self, spread: Spread, contrast: Floats, *, cross_fitted: bool) -> Spread:
-        """The spread of a gain or a difference, its error as large as intervals take it."""
+    def _gain_test(
+        self,
+        estimate: float,
+        spread: Spread,
+        contrast: Floats,
+        level: float,
+        cross_fitted: bool,
+        *,
+        constant: bool = False,
+        **bins: Any,
+    ) -> tuple[float, tuple[float, float], float, str | None]:
+        """Error, interval and p value of a gain or a difference, and why they are missing.
+
+        ``contrast``: by how much the rank of each line is above the middle, or that of another
+        score. ``constant``: of one score for all, of which the gain is known.
+        """
         error = spread.error
         if error > 0:  # else there is no gain, by definition
             least = inference.least_error(self.ranked, self.support.deviation[1], contrast)
             error = max(error, least)
-        return spread._replace(error=error * (np.sqrt(2) if cross_fitted else 1.0))
-
-    def _moments(
-        self,
-        parts: tuple[RankedRows, ...],
-        centred: tuple[RankedRows, ...],
-        ranking: RankingKind,
-    ) -> tuple[list[Moments], list[Moments]]:
-        """Moments of the terms of AUUC and of the gain, which is of centred outcomes."""
-        if self.units is None:
-            full = self.ranked.rows is None and self.support.shape == "skewed"
-            area = inference.moments_of(parts, less_half_effect=False, full=full)
-            return area, inference.moments_of(centred, less_half_effect=True, full=full)
-        psi, _ = inference.row_terms(self.ranked, ranking)
-        area = self.units.moments(self.units.totals(psi))
-        psi, half_effect = inference.row_terms(self.centred, ranking)
-        return area, self.units.moments(self.units.totals(psi - half_effect))
-
-    def _area_limits(
-        self,
-        estimate: float,
-        parts: tuple[RankedRows, ...],
-        moments: list[Moments],
-        level: float,
-        widening: float,
-        degrees: int | None,
-    ) -> tuple[float, float]:
-        means, support, least = None, self.support, 0.0
-        if support.deviation[0] > 0:
-            ranks = inference.middle_ranks(self.ranked) + 0.5
-            least = inference.least_error(self.ranked, support.deviation[0], ranks)
-        if support.shape == "binary":
-            means = inference.area_means(parts, moments, clustered=support.clustered)
-        return area_limits(
-            estimate,
-            moments,
-            ndtri(0.5 + level / 2),
-            means=means,
-            skewed=support.shape == "skewed",
-            clustered=support.clustered,
-            widening=widening,
-            degrees=degrees,
-            least=least,
-        )
+        spread = spread._replace(error=error * (np.sqrt(2) if cross_fitted else 1.0))
+        carried = inference.carried_by(self.ranked, contrast)
+        declined = None if constant else self.support.why_no_gain(carried)
+        tested = inference.student_test(estimate, spread, level, self.support, declined, **bins)
+        return float(spread.error), *tested, declined
 
     def difference(
         self,
@@ -328,35 +327,30 @@ class Levels:
         """
         check_level(level)
         for levels in (self, other):
-            if levels.ranked.rows is not None or levels.arm_rows != self.arm_rows:
+            if levels.ranked.squares is not None or levels.arm_rows != self.arm_rows:
                 raise ValueError(
                     f"a difference should be of two scores of the same rows in memory, got {self} "
                     f"and {other}. Make both from the same rows with Levels.of."
                 )
-        # Terms of the other score in the order of this one: paired row by row.
-        theirs = np.empty(self.n_rows)
-        theirs[other.ranked.index] = inference.row_terms(other.centred, ranking)[0]
-        psi = inference.row_terms(self.centred, ranking)[0]
-        psi -= theirs.take(self.ranked.index)
-        if self.units is None:
-            moments = list(inference.part_moments(self.ranked, psi, None, full=False).values())
-        else:
-            moments = self.units.moments(self.units.totals(psi))
-        ours, other_area = (
+        # Terms and ranks of the other score in the order of this one: paired row by row.
+        place = np.empty(self.n_rows, dtype=np.intp)
+        place[other.ranked.index] = np.arange(self.n_rows)
+        place = place.take(self.ranked.index)
+        psi, none = inference.row_terms(self.centred, ranking)
+        psi -= inference.row_terms(other.centred, ranking)[0].take(place)
+        contrast = self.ranked.middle_ranks() - other.ranked.middle_ranks().take(place)
+        ours, theirs = (
             sum(part.area() for part in levels.centred.parts(ranking)) for levels in (self, other)
         )
-        spread, estimate = Spread.of(moments), float(ours - other_area)
-        ranks = np.empty(self.n_rows)
-        ranks[other.ranked.index] = inference.middle_ranks(other.ranked)
-        contrast = inference.middle_ranks(self.ranked) - ranks.take(self.ranked.index)
-        spread = self._gain_spread(spread, contrast, cross_fitted=cross_fitted)
-        interval, p_value = inference.student_test(estimate, spread, level, self.support)
-        declined = self._why_no_gain(contrast)
+        estimate, spread = float(ours - theirs), Spread.of(self._moments(self.centred, psi, none))
+        error, interval, p_value, declined = self._gain_test(
+            estimate, spread, contrast, level, cross_fitted
+        )
         return AUUCDifference(
             estimate=estimate,
-            standard_error=float(spread.error),
-            interval=_NONE if declined else interval,
-            p_value=np.nan if declined else p_value,
+            standard_error=error,
+            interval=interval,
+            p_value=p_value,
             level=level,
             n_rows=self.n_rows,
             declined=declined,
@@ -369,14 +363,16 @@ class Levels:
 
         ``centred``: of outcomes less their mean, the curve that :meth:`band` encloses.
         """
-        sums = []
-        for part in (self.centred if centred else self.ranked).parts(ranking):
-            total = part.ranking.from_top(part.rank_weight)
-            sums.append((total / total[-1], part.ranking.from_top(part.signed_outcome())))
+        centre = self.ranked.mean() if centred else 0.0
+        sweeps = [ArmSweep.of(part) for part in self.ranked.parts(ranking)]
+        curves = [sweep.curve(centre) for sweep in sweeps]
         if ranking == "joint":
-            return sums[0]
-        knots = np.union1d(sums[0][0], sums[1][0])
-        return knots, np.interp(knots, *sums[0]) + np.interp(knots, *sums[1])
+            return sweeps[0].share, curves[0]
+        knots = np.union1d(sweeps[0].share, sweeps[1].share)
+        uplift = [
+            np.interp(knots, own.share, curve) for own, curve in zip(sweeps, curves, strict=True)
+        ]
+        return knots, uplift[0] + uplift[1]
 
     def qini_curve(self) -> tuple[Floats, Floats]:
         """:func:`qini_curve`: shares and values where the score changes."""
@@ -406,8 +402,7 @@ class Levels:
         """:func:`uplift_by_decile`: the average effect in each tenth of the people."""
         check_level(level)
         # Rows count as independent here, whatever their clusters.
-        rows = inference.support_of(self.ranked, None, self._responds, binary=self.binary)
-        return curves.decile_table(self.ranked, check_whole(bins, "bins", 1), level, rows)
+        return decile_table(self.ranked, check_whole(bins, "bins", 1), level, self._support(None))
 
     def band(
         self,
@@ -426,14 +421,12 @@ class Levels:
         """
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
-        parts, support = self.ranked.parts(ranking), self.support
-        more = self.units, support, self._responds, self.ranked.mean()
-        sums = curves.CurveSums.of(parts, grid, *more)
-        if cross_fitted:
-            sums = sums.of_folds()
-        if critical is None:
-            critical = sums.critical(support, level, random_state)
-        return sums.band(support, level, critical)
+        ranked = self.ranked
+        sums = curve_sums(
+            ranked.parts(ranking), grid, self.units, self.support, self._responds, ranked.mean()
+        )
+        folds = allowing_for_folds(grid, sums.covariance) if cross_fitted else None
+        return sums.band(level, random_state, folds=folds, critical=critical)
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
@@ -450,28 +443,22 @@ class Levels:
         shares = self._rule(share, sweep)
         found = [
             # A few shares at a time: tables are quadratic in their number.
-            RiskSums.of(
+            risk_table(
                 Segments.of(self.ranked, some, sweep),
                 self.units,
                 self.support,
                 self._responds,
+                level,
                 fixed_cut=share is None,
-            ).table(level)
+            )
             for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
         ]
         table: Any = np.concatenate([some for some, _ in found], axis=1)
-        declined = tuple(why for _, some in found for why in some)
-        single = share is None or np.ndim(share) == 0
-        q, risk, error, lower, upper = map(float, table[:, 0]) if single else table
-        return PolicyRiskInference(
-            q,
-            risk,
-            error,
-            (lower, upper),
-            level,
-            self.n_rows,
-            declined[0] if single else declined,
-        )
+        declined: Any = tuple(why for _, some in found for why in some)
+        if share is None or np.ndim(share) == 0:
+            table, declined = table[:, 0].tolist(), declined[0]
+        q, risk, error, lower, upper = table
+        return PolicyRiskInference(q, risk, error, (lower, upper), level, self.n_rows, declined)
 
     def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
         """The shares asked for, or that of the people with scores above 0."""
@@ -487,6 +474,4 @@ class Levels:
         """What bins can change in AUUC, and in its standard error: nothing, scores are exact."""
         return 0.0, 0.0
 
-    def _gain_bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """The same for the gain, which is of centred outcomes."""
-        return 0.0, 0.0
+    _gain_bin_costs = _bin_costs  # of centred outcomes

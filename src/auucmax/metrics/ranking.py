@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -38,36 +39,22 @@ class Ranking:
     order: Indices
     starts: Indices | None
 
-    def level_sums(self, values: Floats | None) -> Floats:
-        """Sum of the sorted rows' ``values`` (None: ones) in each level."""
-        if self.starts is None:
-            return np.ones(len(self.order)) if values is None else values
-        if values is None:
-            return np.diff(self.starts, append=len(self.order)).astype(np.float64)
-        return np.add.reduceat(values, self.starts)
+    def level_sums(self, values: Floats) -> Floats:
+        """Sum of the sorted rows' ``values`` in each level."""
+        return values if self.starts is None else np.add.reduceat(values, self.starts)
 
-    def spread(self, per_level: Floats) -> Floats:
-        """Each sorted row's value of its level."""
-        if self.starts is None:
-            return per_level
-        return np.repeat(per_level, np.diff(self.starts, append=len(self.order)))
-
-    def mid_cumsum(self, values: Floats | None) -> Floats:
-        """For each sorted row the sum of ``values`` (None: ones) below it, plus half its level."""
-        if values is None and self.starts is None:
-            return np.arange(0.5, len(self.order))
+    def mid_cumsum(self, values: Floats) -> Floats:
+        """For each sorted row the sum of ``values`` below it, plus half of its level."""
         sums = self.level_sums(values)
         below = np.cumsum(sums)
         below -= 0.5 * sums
-        return self.spread(below)
+        if self.starts is None:
+            return below
+        return np.repeat(below, np.diff(self.starts, append=len(self.order)))
 
-    def from_top(self, values: Floats | None) -> Floats:
-        """Sums of ``values`` (None: ones) over the highest 0, 1, 2, ... levels."""
-        sums = self.level_sums(values)
-        total = np.empty(len(sums) + 1)
-        total[0] = 0.0
-        np.cumsum(sums[::-1], out=total[1:])
-        return total
+    def from_top(self, values: Floats) -> Floats:
+        """Sums of ``values`` over the highest 0, 1, 2, ... levels."""
+        return np.append(0.0, np.cumsum(self.level_sums(values)[::-1]))
 
 
 def rank_rows(score: Floats) -> Ranking:
@@ -167,56 +154,52 @@ class RankedRows:
     """Rows that are ranked together, lowest score first: both arms (joint ranking) or one.
 
     In memory each row is a line. Of rows that are known by bins only, a line is the control or the
-    treated rows of a bin: ``y`` is then the sum of their outcomes, ``squares`` that of y^2 and
-    ``rows`` their number (None: one row a line). Every formula is linear or quadratic in y within a
-    level, so one function serves both kinds of lines.
+    treated rows of a bin: ``y`` is then the sum of their outcomes, ``squares`` that of y^2, and
+    ``weight``, ``arm_weight`` and ``rows`` are their number. Every formula is linear or quadratic
+    in y within a level, so one function serves both kinds of lines.
 
     ``weight`` enters the ranks, ``arm_weight`` (weight over the probability of the row's own arm)
-    the arm's mean; None stands for ones. ``index`` is the row's number in the caller's arrays.
+    the arm's mean; ``is_weighted``: rows may differ in them. ``index`` is the row's number in the
+    caller's arrays.
     """
 
     ranking: Ranking
     index: Indices
     y: Floats
     treated: Bools
-    weight: Floats | None
-    arm_weight: Floats | None
-    rows: Floats | None = None
+    weight: Floats
+    arm_weight: Floats
+    rows: Floats
+    is_weighted: bool = False
     squares: Floats | None = None
 
-    @property
-    def rank_weight(self) -> Floats | None:
-        """What a line counts in the ranks; None for ones."""
-        return self.rows if self.weight is None else self.weight
-
-    @property
+    @cached_property
     def total_weight(self) -> float:
-        weight = self.rank_weight
-        return float(len(self.y)) if weight is None else float(weight.sum())
+        return float(self.weight.sum())
 
-    def arm_rows(self, treated: bool) -> int:
+    @property
+    def outcome(self) -> Floats:
+        """The weighted outcome of each line."""
+        return self.arm_weight * self.y if self.is_weighted else self.y
+
+    def arm_rows(self, arm: bool) -> int:
         """Number of the arm's rows (0 if the arm is ranked elsewhere)."""
-        if self.rows is not None:
-            return int(self.rows[self.treated == treated].sum())
-        n_treated = int(np.count_nonzero(self.treated))
-        return n_treated if treated else len(self.y) - n_treated
+        own = self.treated == arm
+        return int(np.count_nonzero(own) if self.squares is None else self.rows[own].sum())
 
-    def arm_total(self, treated: bool) -> float:
+    def arm_total(self, arm: bool) -> float:
         """Sum of the arm's weights (0 if the arm is ranked elsewhere)."""
-        if self.arm_weight is None:
-            return float(self.arm_rows(treated))
-        return float(self.arm_weight[self.treated == treated].sum())
+        if not self.is_weighted:
+            return float(self.arm_rows(arm))
+        return float(self.arm_weight[self.treated == arm].sum())
 
-    def arm_outcome(self, treated: bool) -> Floats:
+    def arm_outcome(self, arm: bool) -> Floats:
         """Weighted outcome of the arm's rows, 0 elsewhere."""
-        outcome = self.y if self.arm_weight is None else self.arm_weight * self.y
-        return outcome * (self.treated if treated else ~self.treated)
+        return self.outcome * (self.treated == arm)
 
-    def arm_presence(self, treated: bool) -> Floats:
+    def arm_presence(self, arm: bool) -> Floats:
         """Weight of the arm's rows, 0 elsewhere."""
-        arm = self.treated if treated else ~self.treated
-        weight = self.rows if self.arm_weight is None else self.arm_weight
-        return arm.astype(np.float64) if weight is None else arm * weight
+        return self.arm_weight * (self.treated == arm)
 
     @property
     def arms(self) -> list[tuple[bool, float]]:
@@ -235,21 +218,25 @@ class RankedRows:
     def signed_outcome(self) -> Floats:
         """Each line's share in the effect: +a y / A_T treated, -a y / A_C control."""
         signed = self.arm_scale()
-        signed *= self.y
-        if self.arm_weight is not None:
-            signed *= self.arm_weight
+        signed *= self.outcome
         return signed
+
+    def middle_ranks(self) -> Floats:
+        """For each line the share of rows below it, with half of those of its score."""
+        below = self.ranking.mid_cumsum(self.weight)
+        below /= self.total_weight
+        return below
 
     def area(self) -> float:
         """Area of the treated arm minus that of the control arm, as far as they are ranked here."""
         # Sums first, the ratio last: with 0/1 outcomes and no weights every sum is a whole number
         # of halves, so the result is exact whatever the order of the rows.
-        below = self.ranking.mid_cumsum(self.rank_weight)
-        below *= self.y
-        if self.arm_weight is not None:
-            below *= self.arm_weight
-        sums, total = arm_sums(below, self.treated), self.total_weight
-        return sum(sign * sums[arm] / (total * self.arm_total(arm)) for arm, sign in self.arms)
+        below = self.ranking.mid_cumsum(self.weight)
+        below *= self.outcome
+        sums = arm_sums(below, self.treated)
+        return sum(
+            sign * sums[arm] / (self.total_weight * self.arm_total(arm)) for arm, sign in self.arms
+        )
 
     def effect(self) -> float:
         """Mean outcome of the treated arm minus that of the control arm, as far as ranked here."""
@@ -260,40 +247,37 @@ class RankedRows:
 
     def mean(self) -> float:
         """Mean outcome of all rows, weighted as they are ranked."""
-        outcome = self.y if self.weight is None else self.weight * self.y
+        outcome = self.weight * self.y if self.is_weighted else self.y
         return float(outcome.sum()) / self.total_weight
 
     def less(self, constant: float) -> RankedRows:
         """The same rows with a constant subtracted from every outcome."""
-        if self.rows is None or self.squares is None:
-            return replace(self, y=self.y - constant)
-        squares = self.squares - constant * (2 * self.y - constant * self.rows)
+        squares = None if self.squares is None else self.squares_around(constant)
         return replace(self, y=self.y - constant * self.rows, squares=squares)
 
     def squares_around(self, centre: float | Floats) -> Floats:
         """Sum over the rows of each line of [a (y - centre)]^2."""
-        if self.rows is None or self.squares is None:
+        if self.squares is None:
             distance = self.y - centre
-            if self.arm_weight is not None:
+            if self.is_weighted:
                 distance *= self.arm_weight
             return distance * distance
         return np.maximum(self.squares - centre * (2 * self.y - centre * self.rows), 0.0)
 
-    def sum_variances(self, terms: Floats, slope: Floats | None = None) -> dict[bool, float]:
+    def sum_variances(self, terms: Floats, slope: Floats) -> dict[bool, float]:
         """Variance of each arm's sum of row terms: n_g times the sample variance of the terms.
 
         ``terms`` holds the sum of each line; where a line is many rows, their terms differ by
         ``slope`` times the difference of their y. Not a number if an arm has a single row.
         """
-        counts = {arm: self.arm_rows(arm) for arm, _ in self.arms}
+        counts = {arm: self.arm_rows(arm) for arm in (False, True)}
         sums = arm_sums(terms, self.treated)
-        means = {arm: sums[arm] / max(counts.get(arm, 0), 1) for arm in (False, True)}
-        around = means[False], means[True]
-        if self.rows is None or self.squares is None or slope is None:
-            squares = arm_sums(terms, self.treated, squared_around=around)
+        means = tuple(sums[arm] / max(n, 1) for arm, n in counts.items())
+        if self.squares is None:
+            squares = arm_sums(terms, self.treated, squared_around=means)
         else:
             rows = np.maximum(self.rows, 1.0)
-            between = self.rows * (terms / rows - np.take(around, self.treated.view(np.int8))) ** 2
+            between = self.rows * (terms / rows - np.take(means, self.treated.view(np.int8))) ** 2
             within = slope**2 * np.maximum(self.squares - self.y**2 / rows, 0.0)
             squares = arm_sums(between + within, self.treated)
         return {
@@ -303,46 +287,56 @@ class RankedRows:
     def parts(self, ranking: str) -> tuple[RankedRows, ...]:
         """Itself (``"joint"``), or the treated and the control rows, each ranked on their own."""
         check_choice(ranking, "ranking", RANKINGS)
-        return (self,) if ranking == "joint" else (self.only(True), self.only(False))
+        return (self,) if ranking == "joint" else self._apart
 
-    def only(self, treated: bool) -> RankedRows:
+    @cached_property
+    def _apart(self) -> tuple[RankedRows, RankedRows]:
+        return self._only(True), self._only(False)
+
+    def _only(self, arm: bool) -> RankedRows:
         """The rows of an arm, ranked on their own: what is sorted together is sorted apart."""
-        kept = np.flatnonzero(self.treated == treated)  # much faster than taking by a mask
-        columns = (self.arm_weight, self.rows, self.squares)
-        arm_weight, rows, squares = (None if c is None else c.take(kept) for c in columns)
-        index, starts = self.index.take(kept), self.ranking.starts
+        kept = np.flatnonzero(self.treated == arm)  # much faster than taking by a mask
+        index = self.index.take(kept)
+        starts = self.ranking.starts
         if starts is not None:
             sizes = np.diff(np.searchsorted(kept, starts), append=len(kept))
             sizes = sizes[sizes > 0]
             starts = None if len(sizes) == len(kept) else np.cumsum(sizes) - sizes
+        arm_weight = self.arm_weight.take(kept)
         return RankedRows(
             ranking=Ranking(index, starts),
             index=index,
             y=self.y.take(kept),
-            treated=np.full(len(kept), treated),
+            treated=np.full(len(kept), arm),
             # Within an arm the ranks must speak of the same population as the mean.
             weight=arm_weight,
             arm_weight=arm_weight,
-            rows=rows,
-            squares=squares,
+            rows=self.rows.take(kept),
+            is_weighted=self.is_weighted,
+            squares=None if self.squares is None else self.squares.take(kept),
         )
 
 
 def sorted_rows(rows: ScoredRows) -> RankedRows:
     """All rows, sorted by their score."""
-    arm_weight = rows.weight
-    if rows.propensity is not None:
-        own = np.where(rows.treated, rows.propensity, 1.0 - rows.propensity)
-        arm_weight = 1.0 / own if rows.weight is None else rows.weight / own
     ranking = rank_rows(rows.score)
     order = ranking.order
+    weight = arm_weight = ones = np.broadcast_to(1.0, len(order))  # takes no memory
+    if rows.weight is not None:
+        weight = arm_weight = rows.weight.take(order)
+    treated = rows.treated.take(order)
+    if rows.propensity is not None:
+        chance = rows.propensity.take(order)
+        arm_weight = weight / np.where(treated, chance, 1.0 - chance)
     return RankedRows(
         ranking=ranking,
         index=order,
         y=_gather(rows.y, order),
-        treated=rows.treated.take(order),
-        weight=None if rows.weight is None else rows.weight.take(order),
-        arm_weight=None if arm_weight is None else arm_weight.take(order),
+        treated=treated,
+        weight=weight,
+        arm_weight=arm_weight,
+        rows=ones,
+        is_weighted=rows.weight is not None or rows.propensity is not None,
     )
 
 

@@ -24,6 +24,7 @@ window of some n^(-1/5) of the people.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -56,17 +57,17 @@ class PolicyRiskInference(Shown):
 
 def policy_risks(sweep: ArmSweep, share: Floats) -> Floats:
     """Policy risk at each share; a cell of nobody counts 0."""
-    (_, picked), (_, left) = (sweep.mean_at(share, arm, rest=not arm) for arm in (True, False))
+    picked, left = (sweep.mean_at(share, arm, rest=not arm)[1] for arm in (True, False))
     return 1 - (share * np.nan_to_num(picked) + (1 - share) * np.nan_to_num(left))
 
 
-@dataclass(frozen=True)
-class RiskCell:
+class Cell(NamedTuple):
     """One of the two means of policy risk: of the treated who are picked, or of the controls left.
 
     ``chance`` (J,) is the share of the people it stands for, ``rows`` (J,) how many of the arm's
     rows (weights) and ``mean`` (J,) their mean outcome, 0 of nobody; ``inside`` (P, J) what part of
-    a segment. Where the chance is 0 nobody is asked.
+    a segment, ``scale`` (J,) what a row's outcome counts in the value of the rule. Where the chance
+    is 0 nobody is asked. ``counted`` (2, J): rows or clusters, and those that responded.
     """
 
     arm: bool
@@ -74,191 +75,115 @@ class RiskCell:
     rows: Floats
     mean: Floats
     inside: Floats
+    scale: Floats
+    counted: Floats
 
-    @classmethod
-    def of(cls, segments: Segments, arm: bool) -> RiskCell:
-        q, in_top = segments.share, segments.in_top
-        rows, mean = segments.sweep.mean_at(q, arm, rest=not arm)
-        picked, inside = (q, in_top) if arm else (1 - q, 1 - in_top)
-        return cls(arm, picked, rows, np.nan_to_num(mean), inside)
 
-    @property
-    def scale(self) -> Floats:
-        """What a row's outcome counts in the value of the rule, (J,)."""
-        none = np.zeros(len(self.chance))
-        return np.divide(self.chance, self.rows, out=none, where=self.rows > 0)
+def risk_table(
+    segments: Segments,
+    units: ClusterUnits | None,
+    support: Support,
+    responds: Bools | None,
+    level: float,
+    *,
+    fixed_cut: bool,
+) -> tuple[Floats, list[str | None]]:
+    """Share, risk, its standard error and interval, (5, J), and why there is no interval.
 
-    def tilt(self, segments: Segments, *, fixed_cut: bool) -> Floats:
-        """The cell's part in D, (J,)."""
-        sign = 1.0 if self.arm else -1.0
+    ``units`` if rows come in clusters. ``fixed_cut``: people are picked by the sign of their
+    scores, and their share is estimated.
+    """
+    part, sweep, q, in_top = segments.part, segments.sweep, segments.share, segments.in_top
+    # With bins only 0/1 outcomes show who responded, and there it is not needed.
+    chosen = np.ones(len(part.y), bool), part.y != 0 if responds is None else responds
+    cells, tilt = [], np.zeros(len(q))  # D
+    for arm, sign in part.arms:
+        rows, mean = sweep.mean_at(q, arm, rest=not arm)
+        mean = np.nan_to_num(mean)
+        chance, inside = (q, in_top) if arm else (1 - q, 1 - in_top)
+        scale = np.divide(chance, rows, out=np.zeros(len(q)), where=rows > 0)
         if fixed_cut:
-            return -sign * self.mean
-        outcome, people = segments.sweep.outcome[self.arm], segments.sweep.people[self.arm]
-        moved = segments.slope(outcome) - self.mean * segments.slope(people)
-        return np.asarray(sign * self.scale * moved)
-
-    def factors(self, segments: Segments, cut: Floats) -> Floats:
-        """The factors of psi of the arm's rows; ``cut`` (P, J) is that of the cut."""
-        away = segments.centre(self.arm) - self.mean
-        return np.stack([-self.scale * self.inside, -self.scale * away * self.inside, cut])
-
-    def score_mean(self, variance: Floats, *, clustered: bool) -> ArmMean:
-        """The mean of 0/1 outcomes times the chance, for score limits."""
-        rows = np.where(self.rows > 0, self.rows, 1.0)
-        asked = np.where(self.chance > 0, self.chance, 1.0)
-        ones = self.mean * rows
-        own = ArmMean.of(rows, (ones, ones), (1.0, 1.0), variance / asked**2, clustered=clustered)
-        return own._replace(mean=self.chance * own.mean, size=self.chance)
-
-
-@dataclass(frozen=True)
-class RiskSums:
-    """Policy risk at each of J shares, and the sums from which its limits come.
-
-    ``moments`` of the arms, or of all clusters; ``means`` of the treated and the control cell for
-    0/1 outcomes; ``declined``: why there is no interval at a share, or None.
-    """
-
-    share: Floats
-    risk: Floats
-    moments: list[Moments]
-    means: tuple[ArmMean, ArmMean] | None
-    support: Support
-    declined: list[str | None]
-
-    @classmethod
-    def of(
-        cls,
-        segments: Segments,
-        units: ClusterUnits | None,
-        support: Support,
-        responds: Bools | None,
-        *,
-        fixed_cut: bool,
-    ) -> RiskSums:
-        """Sums of policy risk for the rows of both arms; ``units`` if they come in clusters.
-
-        ``fixed_cut``: people are picked by the sign of their scores, and their share is estimated.
-        """
-        q = segments.share
-        cells = RiskCell.of(segments, True), RiskCell.of(segments, False)
-        tilt = sum(cell.tilt(segments, fixed_cut=fixed_cut) for cell in cells)  # D
-        cut = tilt / segments.part.total_weight * (segments.in_top - q)
-        if units is None:
-            full = support.shape == "skewed" and segments.part.rows is None
-            moments = [_cell_moments(segments, cell, cut, full=full) for cell in cells]
-            variances = [own.variance for own in moments]
+            tilt -= sign * mean
         else:
-            moments, variances = _clustered_moments(segments, cells, cut, units)
-        means = None
-        if support.shape == "binary":
-            treated, control = (
-                cell.score_mean(variance, clustered=support.clustered)
-                for cell, variance in zip(cells, variances, strict=True)
-            )
-            means = treated, control
-        counted = _fewest(segments, cells, units, responds)
-        declined = [support.why_no_risk(rows, some) for rows, some in counted.T]
-        return cls(q, policy_risks(segments.sweep, q), moments, means, support, declined)
+            moved = segments.slope(sweep.outcome[arm]) - mean * segments.slope(sweep.people[arm])
+            tilt += sign * scale * moved
+        counted = [segments.in_top_counts(own, units, arm, rest=not arm) for own in chosen]
+        cells.append(Cell(arm, chance, rows, mean, inside, scale, np.array(counted)))
+    cut = tilt / part.total_weight * (in_top - q)
+    moments, totals = [], []
+    for cell in cells:
+        away = segments.centre(cell.arm) - cell.mean
+        factors = np.stack([-cell.scale * cell.inside, -cell.scale * away * cell.inside, cut])
+        # The correction k / (k - 1) for small samples counts the rows of the cell, not of the arm.
+        if units is None:
+            counts = segments.rows(cell.arm) @ (cell.inside > 0)
+            variance = np.maximum(np.diag(segments.covariance(cell.arm, factors)), 0.0)
+            own = Moments(counts, variance, 0.0, 0.0)
+            if support.shape == "skewed" and part.squares is None:
+                own = segments.moments(cell.arm, factors)
+        else:
+            counts = cell.counted[0]
+            totals.append(segments.cluster_totals(cell.arm, factors, units))  # (G, J)
+            powers = [(totals[-1] ** p).sum(axis=0) for p in (2, 3, 4)]
+            variance = powers[0]
+            own = Moments.of_sums(units.counts[cell.arm], *powers)
+        moments.append(own._replace(units=counts, variance=variance * _correction(cell, counts)))
+    means = None
+    if support.shape == "binary":
+        means = [
+            _score_mean(cell, own.variance, clustered=support.clustered)
+            for cell, own in zip(cells, moments, strict=True)
+        ]
+    if units is not None and not units.within_arms:
+        moments = [_moments_across_arms(cells, moments, totals, units)]
+    risk, error = policy_risks(sweep, q), Spread.of(moments).error
+    low, high = area_limits(
+        risk, moments, ndtri(0.5 + level / 2), support, means=means, signs=LESS_BOTH
+    )
+    fewest = np.minimum(*(np.where(cell.chance > 0, cell.counted, np.inf) for cell in cells))
+    reasons = [support.why_no_risk(rows, some) for rows, some in fewest.T]
+    if means is None:  # score limits do without an error
+        still = "the outcomes that the rule counts do not vary, so the error is unknown"
+        # Rounding leaves something of no error.
+        flat = error <= 1e-12 * np.abs(1 - risk)
+        reasons = [
+            still if none and not why else why for why, none in zip(reasons, flat, strict=True)
+        ]
+    known = np.array([why is None for why in reasons])
+    ends = (np.where(known, end, np.nan) for end in (low, high))
+    return np.array([q, risk, error, *ends]), reasons
 
-    def table(self, level: float) -> tuple[Floats, list[str | None]]:
-        """Share, risk, its standard error, the ends of the interval, (5, J); why there are none."""
-        error, reasons = Spread.of(self.moments).error, self.declined
-        ends = area_limits(
-            self.risk,
-            self.moments,
-            ndtri(0.5 + level / 2),
-            means=self.means,
-            signs=LESS_BOTH,
-            skewed=self.support.shape == "skewed",
-            clustered=self.support.clustered,
-        )
-        if self.means is None:  # score limits do without an error
-            still = "the outcomes that the rule counts do not vary, so the error is unknown"
-            reasons = [
-                still if why is None and flat else why
-                # Rounding leaves something of no error.
-                for why, flat in zip(reasons, error <= 1e-12 * np.abs(1 - self.risk), strict=True)
-            ]
-        none = np.array([why is not None for why in reasons])
-        low, high = (np.where(none, np.nan, end) for end in ends)
-        return np.array([self.share, self.risk, error, low, high]), reasons
 
-
-def _cell_moments(segments: Segments, cell: RiskCell, cut: Floats, *, full: bool) -> Moments:
-    """Moments of the terms of the arm's rows at each share; not a number for a cell of one row.
-
-    The correction k / (k - 1) for small samples counts the rows of the cell, not of the arm.
-    """
-    factors = cell.factors(segments, cut)
-    counts = segments.rows(cell.arm) @ (cell.inside > 0)
-    squares = np.maximum(np.diag(segments.covariance(cell.arm, factors)), 0.0)
-    own = Moments(counts, squares * _correction(cell, counts), 0.0, 0.0)
-    if not full:
-        return own
-    return segments.moments(cell.arm, factors)._replace(units=counts, variance=own.variance)
-
-
-def _correction(cell: RiskCell, counts: Floats) -> Floats:
+def _correction(cell: Cell, counts: Floats) -> Floats:
     """k / (k - 1); not a number where that is less than two, and 1 where nobody is asked."""
     found = np.divide(counts, counts - 1, out=np.full(len(counts), np.nan), where=counts >= 2)
     return np.where(cell.chance > 0, found, 1.0)
 
 
-def _clustered_moments(
-    segments: Segments, cells: tuple[RiskCell, RiskCell], cut: Floats, units: ClusterUnits
-) -> tuple[list[Moments], list[Floats]]:
-    """Moments of the clusters' totals at each share, and the variances of the two arms.
+def _score_mean(cell: Cell, variance: Floats, *, clustered: bool) -> ArmMean:
+    """The mean of 0/1 outcomes times the chance, for score limits."""
+    rows = np.where(cell.rows > 0, cell.rows, 1.0)
+    asked = np.where(cell.chance > 0, cell.chance, 1.0)
+    ones = cell.mean * rows
+    own = ArmMean.of(rows, (ones, ones), (1.0, 1.0), variance / asked**2, clustered=clustered)
+    return own._replace(mean=cell.chance * own.mean, size=cell.chance)
+
+
+def _moments_across_arms(
+    cells: list[Cell], moments: list[Moments], totals: list[Floats], units: ClusterUnits
+) -> Moments:
+    """Moments of the totals of clusters that reach into both arms, and so are in both cells.
 
     Their degrees of freedom are Welch's: cells count by their part in the variance.
     """
-    everybody = np.ones(len(segments.part.y), bool)
-    counts = [
-        segments.in_top_counts(everybody, units, cell.arm, rest=not cell.arm) for cell in cells
-    ]
-    totals = [
-        np.stack(
-            list(segments.cluster_totals(cell.arm, cell.factors(segments, cut), units)), axis=1
-        )
-        for cell in cells
-    ]  # (G, J) each
-    own = []
-    for k, total, cell in zip(counts, totals, cells, strict=True):
-        powers = ((total**p).sum(axis=0) for p in (2, 3, 4))
-        moments = Moments.of_sums(units.counts[cell.arm], *powers)
-        variance = (total**2).sum(axis=0) * _correction(cell, k)
-        own.append(moments._replace(units=k, variance=variance))
-    variances = [arm.variance for arm in own]
-    if units.within_arms:  # as of rows: clusters of one row each have the interval of the rows
-        return own, variances
-    # Clusters that reach into both arms are in both cells, but are no more for that.
-    degrees = np.minimum(Spread.of(own).welch, units.n_clusters - 1)
-    corrections = np.zeros_like(totals[0])
-    for k, cell in zip(counts, cells, strict=True):
+    degrees = np.minimum(Spread.of(moments).welch, units.n_clusters - 1)
+    corrections, counts = np.zeros_like(totals[0]), np.zeros(len(degrees))
+    for cell in cells:
+        counts += cell.counted[0]
         touched = np.bincount(units.members(cell.arm), minlength=units.n_clusters)[:, None] > 0
-        asked = touched & (cell.chance > 0)
-        corrections = np.where(asked, np.maximum(corrections, _correction(cell, k)), corrections)
+        own = np.where(touched & (cell.chance > 0), _correction(cell, cell.counted[0]), 0.0)
+        corrections = np.maximum(corrections, own)
     d = np.sqrt(corrections) * (totals[0] + totals[1])
     square = (d * d).sum(axis=0)
-    fourth = np.maximum((d**4).sum(axis=0) - square**2 / np.maximum(sum(counts), 1), 0.0)
-    return [Moments(degrees + 1, square, (d**3).sum(axis=0), fourth)], variances
-
-
-def _fewest(
-    segments: Segments,
-    cells: tuple[RiskCell, RiskCell],
-    units: ClusterUnits | None,
-    responds: Bools | None,
-) -> Floats:
-    """Rows, or clusters, and responders at each share, (2, J): the fewer of the cells it asks."""
-    part, found = segments.part, []
-    if responds is None:
-        # With bins only 0/1 outcomes show who responded, and there it is not needed.
-        responds = part.y != 0
-    for cell in cells:
-        own = [
-            segments.in_top_counts(chosen, units, cell.arm, rest=not cell.arm)
-            for chosen in (np.ones(len(part.y), bool), responds)
-        ]
-        found.append(np.where(cell.chance > 0, own, np.inf))
-    return np.asarray(np.minimum(*found))
+    fourth = np.maximum((d**4).sum(axis=0) - square**2 / np.maximum(counts, 1), 0.0)
+    return Moments(degrees + 1, square, (d**3).sum(axis=0), fourth)

@@ -99,7 +99,7 @@ def arm_evidence(
     ``guarantee``: the certificate, or why there is none. No guarantee holds if the check fails.
     """
     levels = levels_of(pair, score)
-    grid = share_grid(levels.ranked.treated, levels.ranked.rank_weight)
+    grid = share_grid(levels.ranked.treated, levels.ranked.weight)
     how: dict[str, Any] = {"level": LEVEL, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=0, **how)
     outcome = pair.trial.roles.outcome
@@ -251,7 +251,7 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
     variance = own[1:] + own[:-1] - 2 * np.diag(covariance, 1)
     uplift, error = np.diff(band.uplift[places]) / width, np.sqrt(np.maximum(variance, 0)) / width
     half = band.multiple * error
-    cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.rank_weight)
+    cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.weight)
     means = None
     if predicted is not None:
         best_first = predicted[levels.ranked.index[::-1]]

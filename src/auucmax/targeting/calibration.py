@@ -33,7 +33,7 @@ from scipy.optimize import isotonic_regression
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
-from auucmax.metrics.inference import Clusters, ClusterUnits, with_weight
+from auucmax.metrics.inference import Clusters, ClusterUnits, some_rows
 from auucmax.metrics.ranking import Ranking, sorted_rows
 
 # In simulated trials of 4,000 to 40,000 rows 3 to 8 bins come closest to the true effects, 8 to 12
@@ -140,7 +140,8 @@ def calibrate(
         sample_weight=np.ones(len(values)) if sample_weight is None else sample_weight,
     )  # fmt: skip
     clusters = None if groups is None else check_groups(groups, len(rows.y))
-    rows, clusters = with_weight(rows, clusters)
+    # Rows of weight 0 say nothing, and must not count as rows.
+    rows, clusters = some_rows(rows, clusters, np.asarray(rows.weight) > 0)
     n_treated = int(np.count_nonzero(rows.treated))
     rarer = min(n_treated, len(rows.y) - n_treated)
     if min_rows is None:
