@@ -43,14 +43,18 @@ class Ranking:
         """Sum of the sorted rows' ``values`` in each level."""
         return values if self.starts is None else np.add.reduceat(values, self.starts)
 
+    def spread(self, per_level: Floats) -> Floats:
+        """Each sorted row's value of its level."""
+        if self.starts is None:
+            return per_level
+        return np.repeat(per_level, np.diff(self.starts, append=len(self.order)))
+
     def mid_cumsum(self, values: Floats) -> Floats:
         """For each sorted row the sum of ``values`` below it, plus half of its level."""
         sums = self.level_sums(values)
         below = np.cumsum(sums)
         below -= 0.5 * sums
-        if self.starts is None:
-            return below
-        return np.repeat(below, np.diff(self.starts, append=len(self.order)))
+        return self.spread(below)
 
     def from_top(self, values: Floats) -> Floats:
         """Sums of ``values`` over the highest 0, 1, 2, ... levels."""
