@@ -6,6 +6,11 @@
 from __future__ import annotations
 
 from auucmax import certificates
+from experiments.rival_bounds.classical import (
+    CLASSICAL_BOUNDS,
+    asymptotic_bound,
+    dkw_bernstein_bound,
+)
 from experiments.rival_bounds.cover import (
     fractional_chromatic_number,
     fractional_cover,
@@ -45,12 +50,13 @@ HELD_OUT_BOUNDS = tuple(
         "block-bernstein",
         "asymptotic",
     )
-    for entry in (*certificates.ALL_BOUNDS.values(), *HELD_OUT_RIVALS)
+    for entry in (*CLASSICAL_BOUNDS, *HELD_OUT_RIVALS)
     if entry.name == name
 )
 #: The bounds of the package, and these.
 ALL_BOUNDS = certificates.ALL_BOUNDS | {
-    entry.name: entry for entry in (*HELD_OUT_RIVALS, *PAC_BAYES_BOUNDS, *TRAINING_BOUNDS)
+    entry.name: entry
+    for entry in (*CLASSICAL_BOUNDS, *HELD_OUT_RIVALS, *PAC_BAYES_BOUNDS, *TRAINING_BOUNDS)
 }
 
 __all__ = [
@@ -58,8 +64,10 @@ __all__ = [
     "HELD_OUT_BOUNDS",
     "agarwal_fixed_bound",
     "agarwal_uniform_bound",
+    "asymptotic_bound",
     "block_bernstein_bound",
     "chromatic_pac_bayes_bound",
+    "dkw_bernstein_bound",
     "fractional_chromatic_number",
     "fractional_cover",
     "freund_bound",

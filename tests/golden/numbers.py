@@ -369,7 +369,6 @@ def certificates():
         "joint": adapter.certify(y, s, t, joint=True, upper=True),
         "upper": adapter.certify(y, s, t, upper=True),
         "fixed": adapter.certify(y, s, t, method="betting-fixed"),
-        "dkw": adapter.certify(y, s, t, method="dkw-bernstein"),
         "asymptotic": adapter.certify(y, s, t, method="asymptotic"),
         "candidates": adapter.certify(y, s, t, n_candidates=3),
         "folds": adapter.certify(y, s, t, folds=np.arange(len(y)) % 3),

@@ -41,8 +41,7 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.data.folds import TrialKFold
-from auucmax.estimators.base import UpliftEstimator, row_weights
-from auucmax.estimators.learning_rows import cells
+from auucmax.estimators.base import UpliftEstimator, cells, row_weights
 from auucmax.metrics.functions import auuc_score
 from auucmax.metrics.ranking import Ranking, rank_rows
 from auucmax.rows import ArrayRows

@@ -22,7 +22,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -112,49 +112,6 @@ class Assignment(Result):
         return found
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """Everything that an arm depends on, beside the people."""
-
-    key: str
-    arms: Mapping[str, Fraction]  # the control first; even ones with a model
-    groups: str | None
-    strata: tuple[str, ...] = ()
-    blocked: bool = False
-    explore: float | None = None  # with a model only
-
-    @property
-    def fingerprint(self) -> str:
-        """What a list shows of its rule, so that nobody is added to it by another one."""
-        arms = [[name, str(share)] for name, share in self.arms.items()]
-        what = [self.key, arms, self.groups, list(self.strata), self.blocked, self.explore]
-        text = json.dumps(["auucmax assign 1", *what], ensure_ascii=False)
-        # A letter first: no reader takes it for a number.
-        return f"r{hashlib.sha256(text.encode()).hexdigest()[:15]}"
-
-    @property
-    def labels(self) -> Texts:
-        return np.array(list(self.arms), dtype=object)
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns with the probabilities of the arms, the control left out."""
-        _, *arms = self.arms
-        return ["propensity"] if len(arms) == 1 else [f"chance {name}" for name in arms]
-
-    @property
-    def slots(self) -> list[int]:
-        """How many slots of a block each arm has: the smallest whole numbers in these shares."""
-        size = math.lcm(*(share.denominator for share in self.arms.values()))
-        if size > _LARGEST_BLOCK:
-            raise InputError(
-                "arms", f"shares that a block of at most {_LARGEST_BLOCK} people can have exactly",
-                ", ".join(f"{a}={s}" for a, s in self.arms.items()),
-                "Round them, to tenths say, or leave out strata and blocks.",
-            )  # fmt: skip
-        return [int(share * size) for share in self.arms.values()]
-
-
 def assign(
     people: Any,
     *,
@@ -221,8 +178,7 @@ def assign(
                 "arms", "given, or a model with the share to treat", got,
                 "Write them as control=.5,mail=.5, for example.",
             )  # fmt: skip
-        rule = _Rule(key, parse_arms(arms), groups, strata, blocked or bool(strata))
-        slots = rule.slots if rule.blocked else []
+        shares = parse_arms(arms)
     else:
         if arms is not None or strata or blocked:
             raise InputError(
@@ -237,13 +193,24 @@ def assign(
             )  # fmt: skip
         if groups is None and model.roles.groups in {*people.columns} - {id}:
             groups = model.roles.groups  # who was treated together stays together
-        even = Fraction(1, len(model.roles.arms))
-        rule = _Rule(key, dict.fromkeys(model.roles.arms, even), groups, explore=explore)
+        shares = dict.fromkeys(model.roles.arms, Fraction(1, len(model.roles.arms)))
+    labels, n_arms = np.array([*shares], dtype=object), len(shares) - 1
+    blocked = blocked or bool(strata)
+    slots = _slots(shares) if blocked else []
+    part = None if model is None else explore
+    # What a list shows of all that decides, so that nobody is added to it by another rule. A letter
+    # first: no reader takes it for a number.
+    exact = [[name, str(own)] for name, own in shares.items()]
+    text = ["auucmax assign 1", key, exact, groups, list(strata), blocked, part]
+    digest = hashlib.sha256(json.dumps(text, ensure_ascii=False).encode()).hexdigest()
+    rule = f"r{digest[:15]}"
+    chances = ["propensity"] if n_arms == 1 else [f"chance {name}" for name in labels[1:]]
+
     named = [id] if groups is None else [id, groups]
     check_names(people, [*named, *strata])
     if len(people) == 0:
         raise InputError("people", "a table with people", "none", "Check its source.")
-    if taken := {*named} & {*_OWN_COLUMNS, *rule.columns}:
+    if taken := {*named} & {*_OWN_COLUMNS, *chances}:
         raise InputError(
             "id", "a name that is not a column of the list, like that of groups", listed(taken),
             "Rename the column.",
@@ -254,72 +221,134 @@ def assign(
             f"the id {id!r}", "different in every row", f"{n_twice:,} rows with the id of another",
             "Keep one row of each person, or name the column that identifies people.",
         )  # fmt: skip
-    new = np.ones(len(people), dtype=bool)
+    is_new = np.ones(len(people), dtype=bool)
     if before is not None:
-        before = _checked_list(before, named, rule)
-        new = ~np.isin(ids, id_texts(before[id], f"the id {id!r} of the list"))
-    frame, units = people[new], ids[new]
-    found = pd.DataFrame({name: frame[name].to_numpy() for name in named})
+        before = table_of(before)
+        check_names(before, [*named, "arm", "rule"])
+        rules = before["rule"].astype(str).unique().tolist()
+        if rules != [rule]:
+            raise InputError(
+                "before", "a list of the same key, arms, groups, strata and exploration",
+                f"the rule {listed(rules)}, not {rule!r}",
+                "Pass what it was made with, or write another list.",
+            )  # fmt: skip
+        check_names(before, [*chances, *(["stratum"] if blocked else [])])
+        is_new = ~pd.Index(ids).isin(id_texts(before[id], f"the id {id!r} of the list"))
+    frame, units = people[is_new], ids[is_new]
     if groups is not None:
         units = id_texts(frame[groups], f"the group {groups!r}")
+
+    # Of each unit, a person or a group: its place, the probabilities of the arms, and its arm.
     codes, names = pd.factorize(units)
-    names = np.asarray(names, dtype=object)
     places = hash_places(f"{key}:", names)
-    labels, n_arms = rule.labels, len(rule.arms) - 1
-    chance = np.tile(np.array([float(own) for own in rule.arms.values()]), (len(names), 1))
-    more: dict[str, Any] = {}
-    own_choice = decision = None
-    if model is not None and len(frame):
+    chance = np.tile(np.array([*shares.values()], dtype=float), (len(names), 1))
+    columns: dict[str, Any] = {}
+    decision = None
+    if model is not None and share is not None and len(frame):
         # Of the list that `target` makes of them; nothing is guaranteed if some are left untreated.
-        decision = model.target(frame, share=share).decision
-        if explore or groups is not None:
-            decision = without_guarantee(decision)
-        own_choice, values = _by_model(rule, model, frame, codes, names, float(share or 0))
+        decision = without_guarantee(model.target(frame, share=share).decision)
+        choice, values = _by_model(model, frame, codes, names, share, f"{key}/tie/")
         chance[:] = explore / n_arms
-        chance[np.arange(len(names)), own_choice] = 1 - explore
-        more = {"score": values[:, 0], "chosen": (own_choice == 1)[codes]}
-        if n_arms > 1:
-            more = {f"uplift {name}": own for name, own in zip(labels[1:], values.T, strict=True)}
-            more["chosen"] = labels[own_choice][codes]
-    if rule.blocked and len(frame):
-        arm, more = _in_blocks(rule, slots, frame, codes, names, places, before, id)
-    elif own_choice is not None and n_arms == 1:
+        chance[np.arange(len(names)), choice] = 1 - explore
+        if n_arms == 1:
+            columns = {"score": values[:, 0], "chosen": (choice == 1)[codes]}
+        else:
+            columns = {f"uplift {name}": values[:, k] for k, name in enumerate(labels[1:])}
+            columns["chosen"] = labels[choice][codes]
+    if decision is not None and n_arms == 1:
         arm = (places < np.rint(chance[:, 1] * PLACES)).astype(np.intp)
     else:
         arm = (places[:, None] >= np.rint(np.cumsum(chance, axis=1)[:, :-1] * PLACES)).sum(axis=1)
-    columns = {"arm": labels[arm][codes]}
-    columns |= dict(zip(rule.columns, chance[codes, 1:].T, strict=True)) | more
-    if before is not None and groups is not None and len(frame):
-        columns = _as_their_groups(columns, before, groups, units)
-    found = found.assign(**columns, rule=rule.fingerprint)
+    if blocked and len(frame):
+        texts = _stratum_texts(frame, strata)
+        stratum = texts[np.unique(codes, return_index=True)[1]]
+        if n_apart := len(np.unique(codes[stratum[codes] != texts])):
+            raise InputError(
+                "strata", f"the same for all people of one {groups!r}", f"{n_apart:,} in several",
+                f"Leave out strata that differ within {groups!r}.",
+            )  # fmt: skip
+        if (n_strata := len(pd.unique(stratum))) > max(10, len(stratum) / 2):
+            raise InputError(
+                "strata", "columns with several people for each value",
+                f"{n_strata:,} strata of {len(stratum):,}", "Cut numbers into ranges.",
+            )  # fmt: skip
+        n_taken, free = dict[str, int](), np.ones(len(names), dtype=bool)
+        if before is not None:
+            kept = before[groups or id]
+            n_taken = kept.groupby(_stratum_texts(before, ["stratum"])).nunique().to_dict()
+            # Groups of the list have their arm, and take no other slot.
+            free = ~pd.Index(names).isin(id_texts(kept, "the units of the list"))
+        arm[free] = _in_blocks(key, slots, stratum[free], names[free], places[free], n_taken)
+        columns["stratum"] = texts
+    columns = {
+        "arm": labels[arm][codes], **dict(zip(chances, chance[codes, 1:].T, strict=True)), **columns
+    }  # fmt: skip
+    if before is not None and groups is not None:
+        # New people of a group in the list have its arm, propensity and choice.
+        known = before.drop_duplicates(groups)
+        place = pd.Index(id_texts(known[groups], f"the group {groups!r}")).get_indexer(units)
+        for name in {*columns} & {*known} - {"score", *(f"uplift {label}" for label in labels)}:
+            kept = known[name].to_numpy()[place]
+            columns[name] = np.where(place >= 0, kept, columns[name]).astype(columns[name].dtype)
+    found = frame[named].reset_index(drop=True).assign(**columns, rule=rule)
+
     given, chosen = found["arm"], None
-    if own_choice is not None:
+    if decision is not None:
         chosen = found["chosen"]
         if n_arms == 1:
             chosen = chosen.map({False: labels[0], True: labels[1]})
+    balance = []
+    for label in labels if model else [None]:
+        own = given.notna() if chosen is None else chosen == label
+        known = frame.drop(columns=named)[own.to_numpy()].reset_index(drop=True)
+        arm_of = given[own].to_numpy()
+        if not check or known.shape[1] == 0 or len({*arm_of}) <= n_arms:
+            continue
+        expected = found.loc[own, chances].iloc[0].tolist()
+        report = check_randomisation(
+            Trial(known, np.zeros(len(known)), arm_of, control=labels[0]),
+            groups=None if groups is None else found.loc[own, groups].to_numpy(),
+            expected_share=dict(zip(labels, (1 - sum(expected), *expected), strict=True)),
+        )
+        balance.append(
+            Balance(
+                chosen=label,
+                passed=report.ok,
+                smallest=min((test.adjusted_p_value for test in report.tests), default=1.0),
+                p_values=tuple(test.p_value for test in report.tests),
+            )
+        )
     return Assignment(
         people=as_given(found, table, named),
         id=id,
-        arms=tuple(rule.arms),
-        counts=_counts(given, labels),
+        arms=tuple(labels),
+        counts=tuple(int((given == label).sum()) for label in labels),
         n_people=len(found),
         n_units=len(names),
-        n_before=int((~new).sum()),
-        rule=rule.fingerprint,
+        n_before=int((~is_new).sum()),
+        rule=rule,
         groups=groups,
         strata=strata,
-        shares=None if model else tuple(float(own) for own in rule.arms.values()),
+        shares=None if model else tuple(map(float, shares.values())),
         share=share,
-        explore=rule.explore,
-        chosen=None if chosen is None else _counts(chosen, labels),
+        explore=part,
+        chosen=None if chosen is None else tuple(int((chosen == own).sum()) for own in labels),
         n_explored=None if chosen is None else int((given != chosen).sum()),
         decision=decision,
-        balance=_balance(found, frame.drop(columns=named), chosen, rule) if check else (),
-    )  # fmt: skip
+        balance=tuple(balance),
+    )
 
 
-def _counts(column: pd.Series, labels: Texts) -> tuple[int, ...]:
-    return tuple(column.value_counts().reindex(labels, fill_value=0).tolist())
+def _slots(shares: Mapping[str, Fraction]) -> list[int]:
+    """How many slots of a block each arm has: the smallest whole numbers in these shares."""
+    size = math.lcm(*(share.denominator for share in shares.values()))
+    if size > _LARGEST_BLOCK:
+        raise InputError(
+            "arms", f"shares that a block of at most {_LARGEST_BLOCK} people can have exactly",
+            ", ".join(f"{name}={share}" for name, share in shares.items()),
+            "Round them, to tenths say, or leave out strata and blocks.",
+        )  # fmt: skip
+    return [int(share * size) for share in shares.values()]
 
 
 def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
@@ -368,31 +397,18 @@ def hash_places(prefix: str, texts: Texts) -> Places:
     return np.fromiter(found, dtype=np.int64, count=len(texts))
 
 
-def _checked_list(before: Any, named: list[str], rule: _Rule) -> pd.DataFrame:
-    before = table_of(before)
-    check_names(before, [*named, "arm", "rule"])
-    rules = before["rule"].astype(str).unique().tolist()
-    if rules != [rule.fingerprint]:
-        raise InputError(
-            "before", "a list of the same key, arms, groups, strata and exploration",
-            f"the rule {listed(rules)}, not {rule.fingerprint!r}",
-            "Pass what it was made with, or write another list.",
-        )  # fmt: skip
-    check_names(before, [*rule.columns, *(["stratum"] if rule.blocked else [])])
-    return before
-
-
 def _by_model(
-    rule: _Rule, model: UpliftModel, frame: pd.DataFrame, codes: Places, names: Texts, share: float
+    model: UpliftModel, frame: pd.DataFrame, codes: Places, names: Texts, share: float, tie: str
 ) -> tuple[NDArray[np.intp], Floats]:
     """(units,) the chosen arm, those with equal values at random, and the values of the people."""
-    sizes, scores = np.bincount(codes), model.scores(frame)
-    n_arms = scores.shape[1]
-    values = scores if n_arms == 1 else model.uplift_of(scores)
+    sizes, values = np.bincount(codes), model.scores(frame)
+    n_arms = values.shape[1]
+    if n_arms > 1:
+        values = model.uplift_of(values)
     sums = np.column_stack([np.bincount(codes, own) for own in values.T])
     # By other places than those that decide the arms: of equal units, the chosen would be the
     # treated, whatever the propensities.
-    ties = hash_places(f"{rule.key}/tie/", names)
+    ties = hash_places(tie, names)
     chosen = np.zeros(len(names), dtype=np.intp)
     if n_arms == 1:
         order = np.lexsort((names.astype(str), ties, -sums[:, 0] / sizes))
@@ -406,106 +422,35 @@ def _by_model(
 
 
 def _in_blocks(
-    rule: _Rule,
+    key: str,
     slots: list[int],
-    frame: pd.DataFrame,
-    codes: Places,
+    stratum: Texts,
     names: Texts,
     places: Places,
-    before: pd.DataFrame | None,
-    id: str,
-) -> tuple[NDArray[np.intp], dict[str, Any]]:
-    """Arms (units,) by permuted blocks within strata, which go on where the list so far ended."""
-    texts = np.full(len(frame), "", dtype=object)
-    for k, name in enumerate(rule.strata):
-        own = _stratum_texts(frame[name])
-        texts = own if k == 0 else texts + "|" + own
-    stratum = texts[np.unique(codes, return_index=True)[1]]
-    if (stratum[codes] != texts).any():
-        n_apart = len(np.unique(codes[stratum[codes] != texts]))
-        raise InputError(
-            "strata", f"the same for all people of one {rule.groups!r}", f"{n_apart:,} in several",
-            f"Leave out strata that differ within {rule.groups!r}.",
-        )  # fmt: skip
-    n_strata = len({*stratum.tolist()})
-    if n_strata > max(10, len(stratum) / 2):
-        raise InputError(
-            "strata", "columns with several people for each value",
-            f"{n_strata:,} strata of {len(stratum):,}", "Cut numbers into ranges.",
-        )  # fmt: skip
-    taken, free = dict[str, int](), np.ones(len(names), dtype=bool)
-    if before is not None:
-        kept = before[rule.groups or id]
-        taken = kept.groupby(_stratum_texts(before["stratum"])).nunique().to_dict()
-        # Groups of the list have their arm, and take no other slot.
-        free = ~np.isin(names, id_texts(kept, "the units of the list"))
+    n_taken: Mapping[str, int],
+) -> NDArray[np.intp]:
+    """(units,) arms by permuted blocks, which go on after the units that a stratum had before."""
     size = sum(slots)
-    own, found = np.flatnonzero(free), np.zeros(len(names), dtype=np.intp)
-    in_stratum, strata = pd.factorize(stratum[own])
-    order = np.lexsort((names[own].astype(str), places[own], in_stratum))
-    starts = np.cumsum(np.bincount(in_stratum)) - np.bincount(in_stratum)
-    number = np.empty(len(own), dtype=np.int64)
-    number[order] = np.arange(len(own)) - starts[in_stratum[order]]
-    number += np.array([taken.get(str(name), 0) for name in strata], dtype=np.int64)[in_stratum]
+    code, strata = pd.factorize(stratum)
+    order = np.lexsort((names.astype(str), places, code))
+    number = np.empty(len(names), dtype=np.int64)
+    number[order] = pd.Series(code[order]).groupby(code[order]).cumcount()
+    number += np.array([n_taken.get(name, 0) for name in strata], dtype=np.int64)[code]
     block, slot = np.divmod(number, size)
-    blocks, block_of = np.unique(np.stack([in_stratum, block]), axis=1, return_inverse=True)
-    slot_texts = [f"{strata[s]}/{b}/{k}" for s, b in blocks.T.tolist() for k in range(size)]
-    shuffled = hash_places(f"{rule.key}/", np.array(slot_texts, dtype=object)).reshape(-1, size)
+    blocks, block_of = np.unique(np.stack([code, block]), axis=1, return_inverse=True)
+    texts = [f"{strata[own]}/{b}/{k}" for own, b in blocks.T.tolist() for k in range(size)]
+    shuffled = hash_places(f"{key}/", np.array(texts, dtype=object)).reshape(-1, size)
     turn = np.argsort(np.argsort(shuffled, axis=1), axis=1)[block_of.ravel(), slot]
-    found[own] = np.searchsorted(np.cumsum(slots), turn, side="right")
-    return found, {"stratum": stratum[codes]}
+    return np.searchsorted(np.cumsum(slots), turn, side="right")
 
 
-def _stratum_texts(column: pd.Series) -> Texts:
-    """The same texts whatever a file made of the values; "" for what is missing."""
-    texts = np.full(len(column), "", dtype=object)
-    known = column.notna().to_numpy(dtype=bool)
-    own = pd.Series(id_texts(column[known], f"the stratum {column.name!r}", blanks=True), dtype=str)
-    texts[known] = own.replace({"True": "true", "False": "false"}).to_numpy(dtype=object)
-    return texts
-
-
-def _as_their_groups(
-    columns: dict[str, Any], before: pd.DataFrame, groups: str, units: Texts
-) -> dict[str, Any]:
-    """New people of a group in the list have its arm, propensity and choice."""
-    known = before.assign(**{groups: id_texts(before[groups], f"the group {groups!r}")})
-    known = known.drop_duplicates(groups).set_index(groups)
-    place = known.index.get_indexer(pd.Index(units))
-    result = {}
-    for name, own in columns.items():
-        values = np.broadcast_to(np.asarray(own), (len(units),)).copy()
-        if name in known and name != "score" and not name.startswith("uplift "):
-            values[place >= 0] = known[name].to_numpy()[place[place >= 0]]
-        result[name] = values
-    return result
-
-
-def _balance(
-    found: pd.DataFrame, known: pd.DataFrame, chosen: pd.Series | None, rule: _Rule
-) -> tuple[Balance, ...]:
-    """The check of all people, or with a model of those with each chosen arm."""
-    parts = [None] if chosen is None else rule.labels.tolist()
-    balance = []
-    for part in parts:
-        own = np.ones(len(found), dtype=bool) if part is None else (chosen == part).to_numpy()
-        arm = found["arm"].to_numpy(dtype=object)[own]
-        if known.shape[1] == 0 or len({*arm}) < len(rule.arms):
-            continue
-        shares = found.loc[own, rule.columns].iloc[0].tolist()
-        trial = Trial(
-            known[own].reset_index(drop=True), np.zeros(len(arm)), arm, control=rule.labels[0]
-        )
-        report = check_randomisation(
-            trial, groups=None if rule.groups is None else found[rule.groups].to_numpy()[own],
-            expected_share=dict(zip(rule.arms, (1 - sum(shares), *shares), strict=True)),
-        )  # fmt: skip
-        balance.append(
-            Balance(
-                chosen=part,
-                passed=report.ok,
-                smallest=min((test.adjusted_p_value for test in report.tests), default=1.0),
-                p_values=tuple(test.p_value for test in report.tests),
-            )
-        )
-    return tuple(balance)
+def _stratum_texts(frame: pd.DataFrame, columns: Sequence[str]) -> Texts:
+    """(n,) the same texts whatever a file made of the values; "" for what is missing."""
+    found = np.full(len(frame), "", dtype=object)
+    for number, name in enumerate(columns):
+        known = frame[name].notna().to_numpy(dtype=bool)
+        texts = id_texts(frame[name][known], f"the stratum {name!r}", blanks=True)
+        own = np.full(len(frame), "", dtype=object)
+        own[known] = pd.Series(texts, dtype=str).replace({"True": "true", "False": "false"})
+        found = found + "|" + own if number else own
+    return found

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -37,7 +37,6 @@ from auucmax.data.roles import (
     name_arms,
     propensity_columns,
 )
-from auucmax.data.trial import Trial
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.results import Estimate, Kind, Numbers, Outcome, Result, Roles
@@ -165,11 +164,6 @@ class State(Result):
     days: dict[int, int]
     stops: tuple[Stop, ...] = ()
 
-    @property
-    def failure(self) -> Verdict | None:
-        """Why the trial is broken, if it is."""
-        return next((own.verdict for own in self.stops if own.verdict.is_failure), None)
-
 
 @dataclass(eq=False, kw_only=True)
 class Monitor:
@@ -241,7 +235,7 @@ class Monitor:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        given = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "model"}
+        given = {name: own for name, own in vars(self).items() if name != "model"}
         self.options = _plain({name: own for name, own in given.items() if own is not None})
         of_model = [name for name in _KNOWN_TO_MODELS if getattr(self, name)]
         if self.model and of_model:
@@ -275,7 +269,7 @@ class Monitor:
         check_names(frame, [self.date])
         state = self.state or self._begin(frame)
         n_waiting, before = 0, sum(state.n_rows)
-        if state.failure is None:
+        if not any(own.verdict.is_failure for own in state.stops):
             day = _days(frame[self.date])
             closed = max(last_closed_day(as_of, self._days_open), state.last_day)
             place = np.flatnonzero(day <= closed)
@@ -309,32 +303,32 @@ class Monitor:
                 id=self.id,
                 groups=self.groups,
             )
-        roles = replace(roles, features=(self.date,), drop_missing_outcomes=True)
         if self.propensity is not None:
             chances = propensity_columns(frame, roles, self.propensity)
             roles = replace(roles, propensity=chances)
-        arms, shares = roles.arms[1:], None
-        if self.treated_share is not None and not roles.propensity:
-            share = self.treated_share
+        shares = None
+        if self.treated_share is not None and self.propensity is None:
+            arms, share = roles.arms[1:], self.treated_share
             if not isinstance(share, Mapping):
                 share = dict.fromkeys(arms, share / len(arms))
             parts = {arm_text(label): float(own) for label, own in share.items()}
-            rest = 1 - sum(parts.values())
-            if {*parts} != {*arms} or min(rest, *parts.values()) <= 0:
+            shares = (1 - sum(parts.values()), *(parts.get(label, 0.0) for label in arms))
+            if len(parts) != len(arms) or min(shares) <= 0:
                 raise InputError(
                     "treated_share", f"above 0 for each of {listed(arms)}, with a rest for the "
-                    f"control", repr(share), "Write .3 for 30%.",
+                    f"control", repr(self.treated_share), "Write .3 for 30%.",
                 )  # fmt: skip
-            shares = (rest, *(parts[label] for label in arms))
+        n_arms = len(roles.arms)
+        bets = (AnytimeBets.fresh(self.random_state, self.least_propensity) for _ in roles.arms[1:])
         return State(
             options=self.options,
             model=None if self.model is None else _model_key(self.model),
-            roles=roles,
+            roles=replace(roles, features=(self.date,), drop_missing_outcomes=True),
             shares=shares,
-            bets=tuple(AnytimeBets.fresh(self.random_state, self.least_propensity) for _ in arms),
-            n_rows=(0,) * len(roles.arms),
-            counts=(0,) * len(roles.arms),
-            tilts=(0.0,) * (len(_TILTS) * len(arms)),
+            bets=tuple(bets),
+            n_rows=(0,) * n_arms,
+            counts=(0,) * n_arms,
+            tilts=(0.0,) * (len(_TILTS) * (n_arms - 1)),
             days={},
         )
 
@@ -343,45 +337,60 @@ class Monitor:
     ) -> State:
         """The state with the new ones among the rows in some places, whose windows have closed."""
         trial = trial_of(frame.iloc[place], state.roles)
-        place = place[trial.place]
-        arm, day, propensity = trial.arm, day[place], trial.propensity
+        outcome, n_arms = state.roles.outcome, len(state.roles.arms)
+        place, arm, y = place[trial.place], trial.arm, trial.y
+        day = day[place]
         if trial.other_arms and self.treated is None and self.model is None:
             raise InputError(
                 f"the treatment {trial.treatment_name!r}", f"one of {listed(state.roles.arms)}",
                 listed(trial.other_arms), "Check the spelling.",
             )  # fmt: skip
-        y, clipped = _benefits(trial)
-        of_pair = None
-        if propensity is not None and self.least_propensity is not None:
-            both = propensity[:, 1:] + propensity[:, :1]
-            if np.ptp(both, axis=0).max() > 1e-6:
-                raise InputError(
-                    "propensity", "such that control and arm together are as likely for everybody",
-                    f"{both.min():g} to {both.max():g}",
-                    "Monitor one arm against the control, or people of one design.",
-                )  # fmt: skip
-            of_pair = propensity[:, 1:] / both
-            smallest = float(np.minimum(of_pair, 1 - of_pair).min())
-            if smallest < self.least_propensity - 1e-9:
-                raise InputError(
-                    "propensity", f"at least {self.least_propensity:g} by design",
-                    f"{smallest:g}", "Leave these people out, or begin anew with a smaller one.",
-                )  # fmt: skip
+        if trial.lost is not None:
+            raise InputError(
+                f"the outcome {outcome.name!r}", "known in every row whose window has closed",
+                f"none in {len(trial.lost.arm):,} rows",
+                "Write 0 where nothing happened, or begin with a longer window.",
+            )  # fmt: skip
+        if outcome.range is None and not np.isin(y, (0, 1)).all():
+            raise InputError(
+                "outcome_range", "given for outcomes other than 0/1",
+                f"outcomes from {y.min():g} to {y.max():g}", "Pass (lowest, highest) possible.",
+            )  # fmt: skip
+        low, high = outcome.range or (0.0, 1.0)
+        is_clipped = (y < low) | (y > high)
+        y = (np.clip(y, low, high) - low) / (high - low)
+        y = 1 - y if outcome.lower_is_better else y
+
+        # (n, K + 1) and, among an arm and the control, (n, K); without columns if not known.
+        chance = np.empty((len(y), 0)) if trial.propensity is None else trial.propensity
+        both = chance[:, 1:] + chance[:, :1]
+        if np.ptp(both, axis=0).max(initial=0) > 1e-6:
+            raise InputError(
+                "propensity", "such that control and arm together are as likely for everybody",
+                f"{both.min():g} to {both.max():g}",
+                "Monitor one arm against the control, or people of one design.",
+            )  # fmt: skip
+        of_pair = chance[:, 1:] / both
+        smallest = np.minimum(of_pair, 1 - of_pair).min(initial=1)
+        if smallest < (self.least_propensity or 0.0) - 1e-9:
+            raise InputError(
+                "propensity", f"at least {self.least_propensity:g} by design", f"{smallest:g}",
+                "Leave these people out, or begin anew with a smaller one.",
+            )  # fmt: skip
+
         ids = place.astype(str).astype(object) if trial.id is None else trial.id
         person = unit = pd.util.hash_array(ids)
         if trial.groups is not None:
             unit = pd.util.hash_array(trial.groups)
-            same = [arm, day] if propensity is None else [arm, day, propensity]
-            by_unit = pd.DataFrame(np.column_stack(same)).groupby(unit)
-            if (by_unit.nunique() > 1).any(axis=None):
+            same = pd.DataFrame(np.column_stack([arm, day, chance]))
+            if (same.groupby(unit).nunique() > 1).any(axis=None):
                 raise InputError(
                     f"the group {state.roles.groups!r}",
                     "people with the same arm, day and propensity", "groups that differ in them",
                     "Leave groups out if people were randomised one by one.",
                 )  # fmt: skip
         rows = pd.DataFrame({"id": 0 if trial.id is None else person, "arm": arm, "y": y})
-        sums = pd.util.hash_pandas_object(rows, index=False).groupby(day).sum()
-        days = {int(own): int(total) for own, total in sums.items()}
+        days = pd.util.hash_pandas_object(rows, index=False).groupby(day).sum().to_dict()
         for own in sorted({*days, *state.days}):
             if min(days) <= own <= state.last_day and days.get(own) != state.days.get(own):
                 raise InputError(
@@ -389,6 +398,7 @@ class Monitor:
                     "more or fewer rows, or other ids, arms or outcomes", "Begin with a longer "
                     "window if rows come late or change, or bring the rows as they were.",
                 )  # fmt: skip
+
         # The same seed, the same order: the same rows give the same bounds.
         seeded = np.random.default_rng([self.random_state, 1]).bytes(16)
         order = np.lexsort((keyed_hashes(person, seeded), keyed_hashes(unit, seeded), day))
@@ -397,30 +407,26 @@ class Monitor:
             return state
         scores = self._scores(frame, place[order], state.roles.arms[1:])
         # Everything is checked: from here on nothing fails.
-        arm, y, unit = arm[order], y[order], unit[order]
+        arm, y, unit, of_pair = arm[order], y[order], unit[order], of_pair[order]
         first = np.append(True, unit[1:] != unit[:-1])
         path, tilts = np.zeros(1), np.array(state.tilts)
         if state.shares is not None:
             path = ratio_path(arm[first], np.array(state.counts), np.array(state.shares))
-        if propensity is not None:
-            path, tilts = tilt_path(arm[first], propensity[order][first], tilts)
+        if state.roles.propensity:
+            path, tilts = tilt_path(arm[first], chance[order][first], tilts)
         for k, bets in enumerate(state.bets, start=1):
             pair = (arm == 0) | (arm == k)
-            chance = None
-            if of_pair is not None:
-                chance = of_pair[order, k - 1][pair]
             bets.add(
-                y[pair], scores[k - 1, pair], arm[pair] == k, self._level(state), first[pair],
-                chance,
+                y[pair], scores[k - 1, pair], arm[pair] == k, self._level(n_arms), first[pair],
+                of_pair[pair, k - 1] if of_pair.size else None,
             )  # fmt: skip
-        n_arms = len(state.roles.arms)
         return replace(
             state,
             n_rows=tuple((np.bincount(arm, minlength=n_arms) + state.n_rows).tolist()),
             counts=tuple((np.bincount(arm[first], minlength=n_arms) + state.counts).tolist()),
             tilts=tuple(tilts.tolist()),
             log_ratio=max(state.log_ratio, float(path.max())),
-            n_clipped=state.n_clipped + int(clipped[order].sum()),
+            n_clipped=state.n_clipped + int(is_clipped[order].sum()),
             last_day=int(day.max()),
             days=state.days | days,
         )
@@ -444,52 +450,49 @@ class Monitor:
         check_names(frame, names)
         return np.array([check_column(own[name], f"the score {name!r}") for name in names])
 
-    def _level(self, state: State) -> float:
+    def _level(self, n_arms: int) -> float:
         """The probability that one bound fails: two of each target and arm share delta."""
-        return self.delta / len(state.bets) / (2 * len(self._targets))
+        return self.delta / (n_arms - 1) / (2 * len(self._targets))
 
     def _shown(self, state: State, n_new: int, n_waiting: int) -> tuple[State, Look]:
         """The state with what it shows, and the look."""
-        until = None if state.last_day < 0 else date_of(state.last_day)
-        n_rows = sum(state.n_rows)
-        stops = {(own.verdict, own.arm): own for own in state.stops}
-
-        def stop(verdict: Verdict, arm: str | None) -> None:
-            """Remember the first look that shows something."""
-            own = Stop(verdict=verdict, arm=arm, until=until or "", n_rows=n_rows)
-            stops.setdefault((verdict, arm), own)
-
+        shown = [(own.verdict, own.arm) for own in state.stops]
         p_value = None
         if state.shares is not None or state.roles.propensity:
             p_value = float(np.exp(-state.log_ratio))
             if p_value <= _FAILED_RATIO:
-                stop(Verdict.STOP_FAILED_RATIO, None)
+                shown.append((Verdict.STOP_FAILED_RATIO, None))
         low, high = state.roles.outcome.range or (0.0, 1.0)
-        arms = []
+        level, arms = self._level(len(state.roles.arms)), []
         for k, (label, bets) in enumerate(zip(state.roles.arms[1:], state.bets, strict=True)):
             found = {}
-            limits = bets.wealth.limits(self._level(state)) * (high - low)
+            limits = bets.wealth.limits(level) * (high - low)
             values = bets.estimates * (high - low)
             for name, place, below, above in self._targets if bets.n_blocks else ():
                 lower, upper = limits[place].tolist()
                 found[name] = Estimate(value=float(values[place]), lower=lower, upper=upper)
                 if upper < 0:
-                    stop(below, label)
+                    shown.append((below, label))
                 if lower > 0:
-                    stop(above, label)
-                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*stops}:
-                    stop(Verdict.STOP_FAILED_BOUNDS, None)
+                    shown.append((above, label))
+                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*shown}:
+                    shown.append((Verdict.STOP_FAILED_BOUNDS, None))
             n_own = state.n_rows[0] + state.n_rows[k + 1]
             arms.append(ArmLook(arm=label, n_rows=n_own, n_bet=bets.n_rows, **found))
-        state = replace(state, stops=tuple(stops.values()))
-        started = any(own.effect for own in arms)
-        if state.failure:
+        n_rows, until = sum(state.n_rows), None
+        if state.last_day >= 0:
+            until = date_of(state.last_day)
+        new = [*dict.fromkeys(shown)][len(state.stops) :]
+        stops = [
+            Stop(verdict=verdict, arm=arm, until=until or "", n_rows=n_rows) for verdict, arm in new
+        ]
+        state = replace(state, stops=(*state.stops, *stops))
+        verdict = Verdict.CONTINUE if any(own.effect for own in arms) else Verdict.TOO_EARLY
+        verdict = min((own for own, _ in shown), key=[*Verdict].index, default=verdict)
+        if verdict.is_failure:
             arms = [replace(own, effect=None, gain=None) for own in arms]
-        verdict = Verdict.CONTINUE if started else Verdict.TOO_EARLY
         return state, Look(
-            verdict=min(
-                (own.verdict for own in state.stops), key=[*Verdict].index, default=verdict
-            ),
+            verdict=verdict,
             arms=tuple(arms),
             roles=state.roles,
             until=until,
@@ -658,25 +661,6 @@ def _days(column: pd.Series) -> Days:
         )  # fmt: skip
     days = moments.dt.tz_localize(None).to_numpy("datetime64[D]").astype(np.int64)
     return np.asarray(days[codes], np.int64)
-
-
-def _benefits(trial: Trial) -> tuple[Floats, NDArray[np.bool_]]:
-    """Benefits in [0, 1], and which outcomes were clipped to the range."""
-    outcome, y = trial.roles.outcome, trial.y
-    if trial.lost is not None:
-        raise InputError(
-            f"the outcome {outcome.name!r}", "known in every row whose window has closed",
-            f"none in {len(trial.lost.arm):,} rows",
-            "Write 0 where nothing happened, or begin with a longer window.",
-        )  # fmt: skip
-    low, high = outcome.range or (0.0, 1.0)
-    if outcome.range is None and not np.isin(y, (0, 1)).all():
-        raise InputError(
-            "outcome_range", "given for outcomes other than 0/1",
-            f"outcomes from {y.min():g} to {y.max():g}", "Pass (lowest, highest) possible.",
-        )  # fmt: skip
-    scaled = (np.clip(y, low, high) - low) / (high - low)
-    return (1 - scaled if outcome.lower_is_better else scaled), (y < low) | (y > high)
 
 
 def _plain(options: Any) -> Any:

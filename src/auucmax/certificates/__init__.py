@@ -1,7 +1,7 @@
 """Lower bounds on AUUC: certificates that hold, and the paper's bound, which does not.
 
-:func:`certify` is the door for users, :func:`progressive_certificate` the one for models that learn
-from the rows they are judged on. :data:`ALL_BOUNDS` lists every bound with its target, its
+:func:`certify` is for a fixed score, :func:`progressive_certificate` for models that are trained on
+the rows they are judged on. :data:`ALL_BOUNDS` lists every bound with its target, its
 assumptions, its formula, and whether it holds; docs/guarantees.md has the proofs. Bounds that only
 a figure needs are in ``experiments/rival_bounds``.
 """
@@ -20,11 +20,6 @@ from auucmax.certificates.certify import (
     certify,
     certify_difference,
     certify_thresholds,
-)
-from auucmax.certificates.classical import (
-    asymptotic_bound,
-    binned_dkw_bernstein_bound,
-    dkw_bernstein_bound,
 )
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
 from auucmax.certificates.paper import paper_bound, paper_gap
@@ -46,17 +41,14 @@ __all__ = [
     "ProgressiveCertificate",
     "ShareCertificate",
     "StrataBounds",
-    "asymptotic_bound",
     "betting_bound",
     "betting_bounds",
     "betting_difference_bound",
-    "binned_dkw_bernstein_bound",
     "certify",
     "certify_difference",
     "certify_policy",
     "certify_shares",
     "certify_thresholds",
-    "dkw_bernstein_bound",
     "histogram_betting_bounds",
     "paper_bound",
     "paper_gap",

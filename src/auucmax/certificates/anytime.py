@@ -33,7 +33,7 @@ from auucmax._validation import Bools, Floats
 from auucmax.certificates.betting import dense_ranks
 from auucmax.certificates.blocks import BlockDesign, Indices, block_floor
 from auucmax.certificates.fixed_bets import LARGEST_LOSS, Pilot
-from auucmax.certificates.known_chances import ChancePilot, rank_distance
+from auucmax.certificates.known_chances import ArmMeans, effect_pilot
 
 #: What gain and effect cannot fall below: ranks are uniform, outcomes in [0, 1].
 LEAST = np.array([-0.25, -1.0])
@@ -156,9 +156,9 @@ class Known:
     @classmethod
     def of(cls, rows: WaitingRows, *, by_chance: bool = False) -> Known:
         if by_chance:
-            own = ChancePilot.of(rows.y, rows.treated, rows.chance)
-            means: tuple[float, ...] = own.mu_treated, own.mu_control
-            shift, effect, variance = 0.0, means[0] - means[1], own.square / BLOCK_ROWS
+            guesses, pilot = effect_pilot(rows.y, rows.treated, rows.chance)
+            means: tuple[float, ...] = tuple(guesses.mean[::-1].tolist())
+            shift, effect, variance = 0.0, pilot.effect, pilot.variances[0] / BLOCK_ROWS
         else:
             pilot = Pilot.of(rows.y, rows.treated)
             shift, effect, means = pilot.shift, pilot.effect, ()
@@ -176,7 +176,8 @@ class Known:
         else:
             effect = max(*self.means, *(1 - own for own in self.means)) / least
             # Blocks have BLOCK_ROWS or one more.
-            gain = effect * max(rank_distance(BLOCK_ROWS + more, _CENTRE) for more in (0, 1))
+            sizes = BLOCK_ROWS, BLOCK_ROWS + 1
+            gain = max(block_floor(own, 0, _CENTRE, (1 - effect, effect)) for own in sizes)
         return gain, effect
 
 
@@ -292,9 +293,9 @@ class AnytimeBets:
         starts = np.append(np.flatnonzero(rows.first), len(rows.y))
         outcome, arm = rows.y, rows.treated[rows.first]
         if self.least is not None:
-            mu_treated, mu_control = self.known.means
-            own = ChancePilot(mu_treated, mu_control, 0.0, 0.0)
-            outcome, arm = own.effects(rows.y, rows.treated, rows.chance), np.ones(len(arm), bool)
+            own = ArmMeans(np.array(self.known.means[::-1]), np.zeros(2))
+            outcome = own.one_effect(rows.y, rows.treated, rows.chance)
+            arm = np.ones(len(arm), bool)
         places, ends, superblocks = _dealt(arm, np.searchsorted(starts, cuts))
         # Each superblock has its own seed, so that it does not matter in which call it closes.
         numbers = range(self.n_superblocks, self.n_superblocks + len(superblocks))

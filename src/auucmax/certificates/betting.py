@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri_exp
 
+from auucmax._errors import InputError
 from auucmax._progress import track
 from auucmax._validation import (
     Bools,
@@ -47,21 +48,18 @@ from auucmax._validation import (
     check_choice,
     check_column,
     check_groups,
-    check_level,
     check_range,
     check_rows,
-    check_whole,
 )
 from auucmax.certificates.blocks import (
     CENTRES,
     BlockDesign,
     DealtUnits,
-    block_size,
+    check_dealings,
     deal,
     deviations,
-    n_dealings_of,
 )
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.bound import Bound, LowerBound, shared_level
 from auucmax.certificates.fixed_bets import (
     LARGEST_LOSS,
     BetRows,
@@ -69,7 +67,7 @@ from auucmax.certificates.fixed_bets import (
     one_size_bounds,
     pilot_rows,
 )
-from auucmax.certificates.known_chances import ChancePilot, as_one_arm
+from auucmax.certificates.known_chances import effect_pilot
 from auucmax.metrics.ranking import rank_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
@@ -137,11 +135,10 @@ def betting_bounds(
         check_choice(target, "target", TARGETS)
     rows = check_rows(y, score, treatment=treatment, control=control, propensity=propensity)
     if propensity is not None and (bets != "fixed" or outcome_model is not None):
-        raise ValueError(
-            f"propensity should come with bets='fixed' and without outcome_model, got "
-            f"bets={bets!r}{'' if outcome_model is None else ' and a model'}. Only such bets are "
-            f"proven for unequal chances."
-        )
+        raise InputError(
+            "bets", "'fixed', and without outcome_model, with propensity", repr(bets),
+            "Only such bets are proven for unequal chances.",
+        )  # fmt: skip
     options = (outcome_range, outcome_model, outcome_model_range, groups)
     game = Game.of(rows, [rows.score], *options)
     wanted = [TARGETS[target] for target in targets]
@@ -186,8 +183,8 @@ def betting_difference_bound(
     other = check_rows(y, score_b, treatment=treatment, control=control, score_name="score_b")
     game = Game.of(rows, [rows.score, other.score], outcome_range, None, None, groups)
     # The centre cancels in the difference; around 1/2 the two floors are smallest.
-    price = delta, n_candidates, "hedged", n_dealings, random_state
-    return replace(game.bounds([TARGETS["gain"]], *price)[0], name="betting-difference")
+    (bound,) = game.bounds([1], delta, n_candidates, "hedged", n_dealings, random_state)
+    return replace(bound, name="betting-difference")
 
 
 @dataclass(frozen=True)
@@ -222,141 +219,114 @@ class Game:
         unit = high - low
         residual, adjustment = (rows.y - low) / unit, None
         if outcome_model is None and model_range is not None:
-            raise ValueError(
-                "outcome_model_range should come with outcome_model, got it alone. Pass "
-                "predictions, or leave it out."
-            )
+            raise InputError(
+                "outcome_model_range", "given together with outcome_model", "it alone",
+                "Pass predictions, or leave it out.",
+            )  # fmt: skip
         if outcome_model is not None:
-            given = (low, high) if model_range is None else model_range
-            clip = check_range(given, "outcome_model_range")
-            clip = max(clip[0], low), min(clip[1], high)
-            if clip[0] > clip[1]:
-                raise ValueError(
-                    f"outcome_model_range should meet the range of outcomes, {low:g} to {high:g}; "
-                    f"got {given!r}. Predictions are clipped to it."
-                )
+            given = check_range(model_range or (low, high), "outcome_model_range")
+            if given[0] > high or given[1] < low:
+                raise InputError(
+                    "outcome_model_range", f"within the range of outcomes, {low:g} to {high:g}",
+                    repr(given), "Predictions are clipped to it.",
+                )  # fmt: skip
+            clip = np.clip(given, low, high)
             predicted = check_column(outcome_model, "outcome_model", len(rows.y))
             residual = residual - (np.clip(predicted, *clip) - low) / unit
-            adjustment = (clip[0] - low) / unit, (clip[1] - low) / unit
+            adjustment = float((clip[0] - low) / unit), float((clip[1] - low) / unit)
         clusters = None if groups is None else check_groups(groups, len(rows.y))
-        # Only the order matters, and small integers are compared faster than scores.
-        ranks = np.array([dense_ranks(score) for score in scores], dtype=np.int32)
-        units = DealtUnits.of(rows.treated, clusters)
-        more = clusters, adjustment, unit, rows.propensity
-        return cls(ranks, residual, rows.treated, units, *more)
+        return cls(
+            # Only the order matters, and small integers are compared faster than scores.
+            np.array([dense_ranks(score) for score in scores], dtype=np.int32),
+            residual,
+            rows.treated,
+            DealtUnits.of(rows.treated, clusters),
+            clusters,
+            adjustment,
+            unit,
+            rows.propensity,
+        )
 
     def bounds(
         self,
         targets: Sequence[int],
         delta: float,
-        n_candidates: int = 1,
-        bets: str = "hedged",
-        n_dealings: int | None = None,
-        random_state: int = 0,
+        n_candidates: int,
+        bets: str,
+        n_dealings: int | None,
+        random_state: int,
     ) -> tuple[LowerBound, ...]:
         """A bound for each target, all from the same dealings."""
-        check_level(delta, "delta")
-        level = delta / check_whole(n_candidates, "n_candidates", 1)
+        level = shared_level(delta, n_candidates)
         check_choice(bets, "bets", ("hedged", "fixed"))
-        if n_dealings is None:
-            n_dealings = n_dealings_of(len(self.residual))
-        n_dealings = check_whole(n_dealings, "n_dealings", 1)
-        random_state = check_whole(random_state, "random_state", 0)
-        if self.chance is not None:
-            return self._by_chances(self.chance, targets, delta, level, n_dealings, random_state)
-        if bets == "fixed":
-            lower, shift = self._fixed(level, n_dealings, random_state)
+        n_dealings, seed = check_dealings(n_dealings, len(self.residual), random_state)
+        if bets == "hedged":
+            name, effects = "betting", None
+            lower, shift = self._hedged(targets, level, n_dealings, seed)
         else:
-            lower, shift = self._hedged(targets, level, n_dealings, random_state)
-        estimates = self.estimates(shift)
+            name = "betting-fixed"
+            lower, shift, effects = self._fixed(level, n_dealings, seed)
+        estimates = self.estimates(shift, effects)
         return tuple(
-            LowerBound(
-                "betting" if bets == "hedged" else "betting-fixed",
-                lower=lower[target] * self.unit,
-                estimate=estimates[target],
-                delta=delta,
-            )
+            LowerBound(name, lower[target] * self.unit, estimates[target], delta)
             for target in targets
         )
 
     def _hedged(
-        self, targets: Sequence[int], level: float, n_dealings: int, random_state: int
+        self, targets: Sequence[int], level: float, n_dealings: int, seed: np.random.SeedSequence
     ) -> tuple[dict[int, float], float]:
         """Bounds by target, and what was taken off the residuals."""
         with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
-            dealings, design, shift = self.deal(n_dealings, random_state, pool.map)
-            adjustment = (shift, shift) if self.adjustment is None else self.adjustment
+            dealings, design, shift = self.deal(n_dealings, seed, pool.map)
             lower = {}
             for target in targets:
                 w = [dealing[target] for dealing in dealings]
-                floor = self.floor(design, CENTRES[target], adjustment)
+                floor = self.floor(design, CENTRES[target], shift)
                 lower[target] = _climb(w, design, floor, level, CENTRES[target], pool.map)
         return lower, shift
 
     def _fixed(
-        self, level: float, n_dealings: int, random_state: int
-    ) -> tuple[dict[int, float], float]:
-        """Bounds by target from bets of one size, and what was taken off the residuals."""
-        first, then = np.random.SeedSequence(random_state).spawn(2)
-        units = self.units.shuffled(first)
-        n_pilot = pilot_rows(len(units.treated), len(units.control))
+        self, level: float, n_dealings: int, seed: np.random.SeedSequence
+    ) -> tuple[list[float], float, Floats | None]:
+        """Bounds of both targets, what was taken off the residuals, and h of known chances."""
+        first, then = seed.spawn(2)
         # Bets of one size are decided by rows that no dealing bets on.
-        known = units.rows_of_first(*n_pilot)
-        pilot = Pilot.of(self.residual[known], self.treated[known], self.adjustment)
-        units = units._replace(
-            treated=units.treated[n_pilot[0] :], control=units.control[n_pilot[1] :]
+        if self.chance is None:
+            units, effects = self.units.shuffled(first), None
+            n_pilot = pilot_rows(*units.counts)
+            known = units.rows_of_first(*n_pilot)
+            pilot = Pilot.of(self.residual[known], self.treated[known], self.adjustment)
+        else:  # so many rows, whatever their arm: blocks may not depend on treatment
+            units = self.units.as_one_arm().shuffled(first)
+            n_pilot = pilot_rows(*units.counts, _CHANCE_PILOT)
+            known = units.rows_of_first(*n_pilot)
+            own = self.residual[known], self.treated[known], self.chance[known]
+            means, pilot = effect_pilot(*own)
+            effects = means.one_effect(self.residual, self.treated, self.chance)
+        units = units.after(*n_pilot)
+        if self.chance is not None and len(units.treated) < 2:
+            return [-np.inf, -np.inf], pilot.shift, effects
+        part = BetRows(self.ranks, self.residual if effects is None else effects, units)
+        bounds, _ = one_size_bounds(
+            pilot, [units.counts], lambda _: [part], level, n_dealings, then
         )
-        n_treated, n_control = len(units.treated), len(units.control)
-        size = block_size(n_treated + n_control)
-        design = BlockDesign.of(n_treated, n_control, size=size, pilot=False)
-        part = BetRows(self.ranks, self.residual, units)
-        bounds, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
-        return dict(enumerate(bounds)), pilot.shift
+        return bounds, pilot.shift, effects
 
-    def _by_chances(
-        self,
-        chance: Floats,
-        targets: Sequence[int],
-        delta: float,
-        level: float,
-        n_dealings: int,
-        random_state: int,
-    ) -> tuple[LowerBound, ...]:
-        """Bets of one size on rows of unequal chances."""
-        first, then = np.random.SeedSequence(random_state).spawn(2)
-        units = as_one_arm(self.units).shuffled(first)
-        # So many rows, whatever their arm: blocks may not depend on treatment.
-        n_pilot = sum(pilot_rows(len(units.treated), 0, _CHANCE_PILOT))
-        known = units.rows_of_first(n_pilot, 0)
-        pilot = ChancePilot.of(self.residual[known], self.treated[known], chance[known])
-        h = pilot.effects(self.residual, self.treated, chance)
-        units = units._replace(treated=units.treated[n_pilot:])
-        estimates = self.estimates(0.0, h)
-        lower = [-np.inf, -np.inf]
-        if len(units.treated) > 1:
-            size = block_size(len(units.treated))
-            design = BlockDesign.of(len(units.treated), 0, size=size, pilot=False)
-            part = BetRows(self.ranks, h, units)
-            lower, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
-        return tuple(
-            LowerBound("betting-fixed", lower[target] * self.unit, estimates[target], delta)
-            for target in targets
-        )
-
-    def floor(self, design: BlockDesign, centre: float, adjustment: tuple[float, float]) -> float:
+    def floor(self, design: BlockDesign, centre: float, shift: float) -> float:
         """No block statistic is below minus this; for a difference, the two floors together."""
+        adjustment = (shift, shift) if self.adjustment is None else self.adjustment
         floor = design.floor(centre, adjustment)
         if len(self.ranks) == 2:  # minus the statistic is that with the arms swapped
             floor += replace(design, ends=design.ends[::-1]).floor(centre, adjustment)
         return floor
 
     def deal(
-        self, n_dealings: int, random_state: int, parallel: Callable[..., Any]
+        self, n_dealings: int, seed: np.random.SeedSequence, parallel: Callable[..., Any]
     ) -> tuple[list[Floats], BlockDesign, float]:
         """The statistics of all dealings, their design, and what was taken off the residuals."""
         # The pilot is the same in all dealings: it sets their grid, and none of them bets on it.
-        design = BlockDesign.of(len(self.units.treated), len(self.units.control))
-        first, *others = np.random.SeedSequence(random_state).spawn(n_dealings + 1)
+        design = BlockDesign.of(*self.units.counts)
+        first, *others = seed.spawn(n_dealings + 1)
         units = self.units.shuffled(first)
         signs = np.array([1.0, -1.0])[: len(self.ranks)]
         shift = 0.0
@@ -369,19 +339,20 @@ class Game:
         assigned = track(parallel(one, others), n_dealings, "dealing rows into blocks")
         return list(assigned), design, shift
 
-    def estimates(self, shift: float, effects: Floats | None = None) -> tuple[float, float]:
+    def estimates(self, shift: float, effects: Floats | None) -> tuple[float, float]:
         """AUUC and gain of what was bet on; clusters weigh 1 each.
 
-        ``effects``: what stands for the effect on each row, where chances are known.
+        ``effects``: h of each row, where chances are known.
         """
         # What was bet on, so that the gap is what the bets cost and nothing else.
         weight = None
         if self.clusters is not None:
             weight = 1 / np.bincount(self.clusters)[self.clusters]
         arms = np.bincount(self.treated, weight, minlength=2)
-        terms = (self.residual - shift) * np.array([-1.0, 1.0])[self.treated.astype(np.int8)]
-        terms /= arms[self.treated.astype(np.int8)]
-        if effects is not None:
+        if effects is None:
+            per_row = np.array([-1.0, 1.0]) / arms
+            terms = (self.residual - shift) * per_row[self.treated.astype(np.int8)]
+        else:
             terms = effects / arms.sum()
         if weight is not None:
             terms *= weight
@@ -454,9 +425,12 @@ HEDGE = _hedge_table()
 def dense_ranks(score: Floats) -> NDArray[np.int32]:
     """0, 1, ... from the lowest score; equal scores share one."""
     ranking = rank_rows(score)
-    levels = np.arange(len(score) if ranking.starts is None else len(ranking.starts))
+    levels = np.arange(len(score))
+    if ranking.starts is not None:
+        sizes = np.diff(ranking.starts, append=len(score))
+        levels = np.repeat(np.arange(len(sizes)), sizes)
     ranks = np.empty(len(score), dtype=np.int32)
-    ranks[ranking.order] = ranking.spread(levels.astype(np.float64)).astype(np.int32)
+    ranks[ranking.order] = levels
     return ranks
 
 
@@ -464,11 +438,12 @@ def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[floa
     """The ends of the outcome range, which must hold the outcomes that were seen."""
     low, high = check_range(outcome_range, "outcome_range")
     if lowest < low or highest > high:
-        raise ValueError(
-            f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
-            f"{lowest:g} to {highest:g}. Pass outcome_range=(lowest, highest) as they are "
-            f"possible, not as they came out (in Python: or use method='asymptotic')."
-        )
+        raise InputError(
+            "y", f"in the range that is known beforehand, {low:g} to {high:g}",
+            f"{lowest:g} to {highest:g}",
+            "Pass outcome_range=(lowest, highest) as they are possible, not as they came out (in "
+            "Python: or use method='asymptotic').",
+        )  # fmt: skip
     return low, high
 
 
@@ -476,16 +451,6 @@ _ASSUMPTIONS = (
     "randomised trial; rows (or clusters) independent; score fixed before (or one of n_candidates);"
     " y in a known range"
 )
-#: What the betting bounds take.
-BETTING_OPTIONS = (
-    "outcome_range",
-    "outcome_model",
-    "outcome_model_range",
-    "groups",
-    "n_dealings",
-    "random_state",
-)
-_FIXED_OPTIONS = (*BETTING_OPTIONS, "propensity")
 BETTING_BOUNDS = (
     Bound(
         name="betting",
@@ -496,8 +461,6 @@ BETTING_BOUNDS = (
         "prod (1 + lambda (w - theta)) >= 1/delta",
         reference="proved in docs/guarantees.md; betting: Waudby-Smith and Ramdas 2024; hedged "
         "bets: after Voracek and Orabona 2025, arXiv 2505.22422",
-        words="hedged block betting",
-        options=BETTING_OPTIONS,
     ),
     Bound(
         name="betting-fixed",
@@ -505,9 +468,6 @@ BETTING_BOUNDS = (
         assumptions=_ASSUMPTIONS,
         formula="theta_0 + (ln W - ln(1/delta)) / (lambda N), W as for betting with one lambda",
         reference="proved in docs/guarantees.md",
-        words="block betting at one size",
-        options=_FIXED_OPTIONS,
-        from_bins=True,
     ),
     Bound(
         name="betting-difference",

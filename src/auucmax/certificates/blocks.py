@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats
+from auucmax._errors import InputError
+from auucmax._validation import Bools, Floats, check_whole
 
 Indices = NDArray[np.integer[Any]]
 
@@ -62,13 +63,27 @@ class DealtUnits(NamedTuple):
         n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
         mixed = int(np.count_nonzero((n_treated > 0) & (n_treated < np.diff(starts))))
         if mixed:
-            raise ValueError(
-                f"the rows of a cluster should be all treated or all control for a certificate, "
-                f"got {mixed} clusters with both. Leave groups out if each row was randomised by "
-                f"itself and rows are independent."
-            )
+            raise InputError(
+                "groups", "clusters of rows that are all treated or all control",
+                f"{mixed} clusters with both",
+                "Leave groups out if each row was randomised by itself and rows are independent.",
+            )  # fmt: skip
         own = np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members
         return cls(*(part.astype(np.int32) for part in own))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many treated and control units there are."""
+        return len(self.treated), len(self.control)
+
+    def as_one_arm(self) -> DealtUnits:
+        """The units, whatever their arm, in the order of their rows, as treated ones."""
+        both = np.sort(np.concatenate([self.treated, self.control]))
+        return self._replace(treated=both, control=self.control[:0])
+
+    def after(self, n_treated: int, n_control: int) -> DealtUnits:
+        """All but the first units of each arm."""
+        return self._replace(treated=self.treated[n_treated:], control=self.control[n_control:])
 
     def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:
         """The units in random order: the first of each arm form the pilot of every dealing."""
@@ -123,8 +138,15 @@ class BlockDesign:
         if not pilot:
             shared = np.rint(np.linspace(0, n_blocks, max(1, n_blocks // EVEN_SUPERBLOCK) + 1))
             return cls(ends, shared[1:].astype(np.int64), n_redealings, 0)
-        superblocks = _superblocks(n_blocks)
-        return cls(ends, superblocks, n_redealings, int(superblocks[0]))
+        # The grid of values that are tried starts far below the pilot's estimate: a larger pilot
+        # makes it shorter where blocks are many.
+        most = PILOT_BLOCKS * max(1.0, (n_blocks / 20_000) ** 2)
+        done = int(min(most, max(PILOT_BLOCKS, n_blocks // 100), max(1, n_blocks // 5)))
+        superblocks = [done]
+        while done < n_blocks:  # superblocks first double, then take a share of what is left
+            done += max(1, min(done, int(SUPERBLOCK * (n_blocks - done))))
+            superblocks.append(done)
+        return cls(ends, np.array(superblocks), n_redealings, superblocks[0])
 
     @property
     def n_blocks(self) -> int:
@@ -135,19 +157,20 @@ class BlockDesign:
         treated, control = self.ends[:, self.n_pilot - 1] if self.n_pilot else (0, 0)
         return int(treated), int(control)
 
-    def shapes(self) -> Indices:
-        """(shapes, 2) the different (a, b) of blocks."""
-        return np.unique(np.diff(self.ends, axis=1, prepend=0), axis=1).T
+    @property
+    def sizes(self) -> Indices:
+        """(2, blocks) how many treated and control units each block holds."""
+        return np.diff(self.ends, axis=1, prepend=0)
 
     def floor(self, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)) -> float:
         """The largest phi of the blocks: no statistic is below minus this."""
-        return max(block_floor(a, b, centre, adjustment) for a, b in self.shapes().tolist())
+        shapes = np.unique(self.sizes, axis=1).T.tolist()
+        return max(block_floor(a, b, centre, adjustment) for a, b in shapes)
 
     def cautious_variance(self, centre: float) -> float:
         """A guess at the variance of w before any outcome is seen."""
-        sizes = np.diff(self.ends, axis=1, prepend=0)
         spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
-        return float(_CAUTIOUS_VARIANCE * spread * (1 / sizes).sum(axis=0).mean())
+        return float(_CAUTIOUS_VARIANCE * spread * (1 / self.sizes).sum(axis=0).mean())
 
 
 def block_size(n_units: int) -> float:
@@ -164,16 +187,13 @@ def n_dealings_of(n_rows: int) -> int:
     return int(np.clip(5e6 / n_rows, 2, 20))
 
 
-def _superblocks(n_blocks: int) -> Indices:
-    """The pilot, then superblocks that first double, then take a share of what is left."""
-    # The grid of values that are tried starts far below the pilot's estimate: a larger pilot makes
-    # it shorter where blocks are many.
-    pilot = PILOT_BLOCKS * max(1.0, (n_blocks / 20_000) ** 2)
-    ends = [int(min(pilot, max(PILOT_BLOCKS, n_blocks // 100), max(1, n_blocks // 5)))]
-    while ends[-1] < n_blocks:
-        done = ends[-1]
-        ends.append(done + max(1, min(done, int(SUPERBLOCK * (n_blocks - done)))))
-    return np.array(ends)
+def check_dealings(
+    n_dealings: int | None, n_rows: int, random_state: int
+) -> tuple[int, np.random.SeedSequence]:
+    """How many dealings, by default what suits so many rows, and their seed."""
+    seed = np.random.SeedSequence(check_whole(random_state, "random_state", 0))
+    n_dealings = n_dealings_of(n_rows) if n_dealings is None else n_dealings
+    return check_whole(n_dealings, "n_dealings", 1), seed
 
 
 def block_floor(
@@ -181,7 +201,8 @@ def block_floor(
 ) -> float:
     """phi(a, b): a block of a treated and b control rows never has w < -phi.
 
-    ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values.
+    ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values. Without
+    control rows, (1 - B, B) is for treated rows whose outcomes lie in [-B, B].
 
     Examples
     --------
@@ -191,6 +212,8 @@ def block_floor(
     low, high = adjustment
     p = np.arange(a + b) / (a + b - 1) - centre
     treated = np.abs(p) * np.where(p > 0, high, 1 - low) / a
+    if b == 0:
+        return float(treated.sum())
     control = np.abs(p) * np.where(p > 0, 1 - low, high) / b
     largest = np.sort(control - treated)[a:]  # which b places the controls take
     return float(treated.sum() + largest.sum())

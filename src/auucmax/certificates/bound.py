@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-Target = Literal["auuc", "gain"]
+from auucmax._validation import check_level, check_whole
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,6 @@ class Bound:
     ``target`` is what it bounds from below, ``ranking`` how the estimate ranks ("joint" or
     "separate"), ``rows`` which rows it reads ("training" or "held out"), ``validity`` whether the
     statement is true, and if not, why. Defaults are those of most bounds.
-
-    A bound that :func:`auucmax.certify` offers as a method has ``words``, which a certificate says
-    of it, and ``options``, what its function takes beyond rows, target, delta and n_candidates.
-    ``proviso`` is what a certificate by it rests on besides the trial, the range and the score;
-    ``from_bins``: whether counts in bins of scores are enough, in the place of rows.
     """
 
     name: str
@@ -53,7 +47,9 @@ class Bound:
     ranking: str = "joint"
     rows: str = "held out"
     validity: str = "holds for every n"
-    words: str = ""
-    options: tuple[str, ...] = ()
-    proviso: str = ""
-    from_bins: bool = False
+
+
+def shared_level(delta: float, n_candidates: int) -> float:
+    """The part of delta that each of the candidates gets."""
+    check_level(delta, "delta")
+    return delta / check_whole(n_candidates, "n_candidates", 1)

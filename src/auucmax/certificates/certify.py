@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from auucmax._errors import InputError
 from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
@@ -20,17 +21,14 @@ from auucmax._validation import (
     check_labels,
     check_level,
     check_whole,
-    listed,
 )
 from auucmax.certificates.betting import (
     BETTING_BOUNDS,
-    BETTING_OPTIONS,
     betting_bound,
     betting_bounds,
     betting_difference_bound,
 )
-from auucmax.certificates.bound import Bound, LowerBound
-from auucmax.certificates.classical import CLASSICAL_BOUNDS, binned_dkw_bernstein_bound
+from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
 from auucmax.certificates.held_out import HeldOut, predicted_outcome
 from auucmax.certificates.known_chances import randomised
@@ -38,14 +36,16 @@ from auucmax.certificates.paper import PAPER_BOUNDS
 from auucmax.metrics.bins import BinnedLevels
 from auucmax.metrics.levels import Levels
 
-#: Every bound by its name. Those with words are the methods that certify chooses from.
-ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS, *PAPER_BOUNDS)}
-_BEFORE = "the score was fixed without looking at them, or at rows that depend on them"
-_CANDIDATES = (
-    "the {n} candidates were fixed without looking at them, or at rows that depend on them"
-)
-
-Both = tuple[LowerBound, LowerBound]
+#: Every bound by its name.
+ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *PAPER_BOUNDS)}
+#: The methods of certify, described.
+METHODS = {
+    "betting": "hedged block betting",
+    "betting-fixed": "block betting at one size",
+    "asymptotic": "the normal approximation (not a guarantee)",
+}
+_COLUMNS = ("groups", "outcome_model", "propensity")
+_BETTING = ("outcome_range", "outcome_model_range", "n_dealings", "random_state", *_COLUMNS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,14 +113,14 @@ def certify(
         be new to it: a model of this package (also inside a Pipeline or a search, or loaded from a
         file) keeps a checksum of its training rows, and it is an error to certify it on exactly
         these. Or the :class:`BinnedLevels` of rows that are too many
-        for memory: then X, y and treatment stay out, and "auto" is "betting-fixed" if outcomes are
-        0/1, otherwise "dkw-bernstein". What is certified is the ranking by the exact scores.
+        for memory, with 0/1 outcomes: then X, y and treatment stay out, and the method is
+        "betting-fixed". What is certified is the ranking by the exact scores.
     X : (n, d) features of the held-out rows; needed for a model only.
     y, treatment : (n,) outcome and treatment of these rows.
     delta : probability with which a bound may fail.
     method : "auto": "betting" if outcomes are 0/1 or ``outcome_range`` is given, otherwise
         "asymptotic", which is no guarantee; with ``propensity`` "betting-fixed". Or one of
-        "betting", "betting-fixed", "dkw-bernstein", "asymptotic", chosen before looking.
+        "betting", "betting-fixed", "asymptotic", chosen before looking.
     joint : both bounds at once, at delta/2 each; all four, if there are upper ones, at delta/4.
     upper : upper bounds, too, which can show that a ranking is *not* better than random.
         They are minus the lower bounds of the same method with the arms swapped.
@@ -144,96 +144,234 @@ def certify(
     True
     """
     check_level(delta, "delta")
-    check_choice(method, "method", ("auto", *_methods()))
+    check_choice(method, "method", ("auto", *METHODS))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     # Two statements that hold together share delta.
     each = delta / ((4 if upper else 2) if joint else 1)
-    price: dict[str, Any] = {"delta": each, "n_candidates": n_candidates}
+    bin_gap = 0.0
     if isinstance(model_or_score, BinnedLevels):
-        given = {"X": X, "y": y, "treatment": treatment, "folds": folds} | options
+        columns = {"X": X, "y": y, "treatment": treatment, "folds": folds, "control": control}
+        options = {name: value for name, value in (columns | options).items() if value is not None}
+        _check_histogram(model_or_score, method, options)
+        chosen, n_rows = "betting-fixed", model_or_score.n_rows
+        estimates = model_or_score.auuc(), model_or_score.gain()
+        how = {name: own for name, own in options.items() if name != "outcome_range"}
         swapped = replace(model_or_score, sums=model_or_score.sums[::-1])
-        given["control"] = control
-        sides = (model_or_score, swapped)[: 1 + upper]
-        found = [_histogram_bounds(side, method, price, given) for side in sides]
-        (chosen, _, bin_gap), ((auuc, gain), *above) = found[0], [both for _, both, _ in found]
-        options = {name: value for name, value in options.items() if value is not None}
-        n_rows = model_or_score.n_rows
+        lower = []
+        for side in (swapped, model_or_score) if upper else (model_or_score,):
+            *both, bin_gap = histogram_betting_bounds(
+                side, delta=each, n_candidates=n_candidates, **how
+            )
+            lower.insert(0, [bound.lower for bound in both])
     else:
         control = getattr(model_or_score, "control", None) if control is None else control
         rows = HeldOut.of(X, y, treatment, control)
-        data = rows.y, rows.scores(model_or_score), rows.treated
+        score = rows.scores(model_or_score)
         n_candidates *= rows.candidates_of(model_or_score)
-        _check_folds(folds, model_or_score)
+        if folds is not None and hasattr(model_or_score, "predict"):
+            raise InputError(
+                "folds", "given together with cross-fitted scores", "a single model",
+                "Its scores do not come from the other folds: pass scores, or leave folds out.",
+            )  # fmt: skip
         options = predicted_outcome(options, X)
-        price["n_candidates"] = n_candidates
-        chosen = _automatic(rows.y, options) if method == "auto" else method
+        chosen = method
+        if method == "auto":  # by what is known of the outcome; never by comparing bounds
+            chosen = "betting" if options.get("propensity") is None else "betting-fixed"
+            if "outcome_range" not in options and not np.isin(rows.y, (0, 1)).all():
+                chosen = "asymptotic"
         _check_options(options, chosen, method)
-        (auuc, gain), *above = _sides(chosen, data, folds, options, price, upper)
-        n_rows, bin_gap = len(rows.y), 0.0
+        lower, estimates = _by_folds(chosen, rows, score, folds, options, each, n_candidates, upper)
+        n_rows = len(rows.y)
+    upper_ends = [-low for low in lower[1]] if upper else [None, None]
     return Certificate(
-        lower_bound=auuc.lower,
-        gain_lower_bound=gain.lower,
-        estimate=auuc.estimate,
-        gain_estimate=gain.estimate,
+        lower_bound=lower[0][0],
+        gain_lower_bound=lower[0][1],
+        estimate=estimates[0],
+        gain_estimate=estimates[1],
         delta=delta,
         joint=joint,
         method=chosen,
-        assumptions=_assumptions_of(ALL_BOUNDS[chosen], n_candidates, options, folds is not None),
+        assumptions=_assumptions(chosen, n_candidates, options, folds is not None),
         n_rows=n_rows,
         n_candidates=n_candidates,
         bin_gap=bin_gap,
         adjusted=options.get("outcome_model") is not None,
         by_cluster=options.get("groups") is not None and chosen != "asymptotic",
-        upper_bound=-above[0][0].lower if above else None,
-        gain_upper_bound=-above[0][1].lower if above else None,
+        upper_bound=upper_ends[0],
+        gain_upper_bound=upper_ends[1],
     )
 
 
-def _sides(
+def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
+    """Raise an InputError for an option that the method, chosen if "auto" was asked, lacks."""
+    known = _COLUMNS if method == "asymptotic" else _BETTING
+    for name in options:
+        if name not in known or (method == "betting" and name == "propensity"):
+            hint = f"It is not an option of method={method!r}: leave it out."
+            if asked != method and name in _BETTING:
+                hint = (
+                    "y is not 0/1: pass outcome_range=(lowest, highest), as they are possible, to "
+                    "get a guarantee."
+                )
+            raise InputError("options", f"among {', '.join(known)}", repr(name), hint)
+
+
+def _check_histogram(histogram: BinnedLevels, method: str, given: dict[str, Any]) -> None:
+    """Raise an InputError for what cannot be certified from counts in bins."""
+    for name in given:
+        if name not in ("outcome_range", "n_dealings", "random_state"):
+            raise InputError(
+                name, "left out when a histogram is certified", "it",
+                "The histogram stands for all rows: certify the scores of the rows themselves.",
+            )  # fmt: skip
+    check_histogram_method(method)
+    known = tuple(map(float, given.get("outcome_range", (0, 1))))
+    if not histogram.binary or known != (0, 1):
+        raise InputError(
+            "outcomes", "0/1 to certify a histogram",
+            f"{histogram.outcome_low:g} to {histogram.outcome_high:g} in the range {known}",
+            "Certify the scores of the rows themselves, or take the asymptotic interval, "
+            "histogram.inference().",
+        )  # fmt: skip
+
+
+def check_histogram_method(method: str) -> None:
+    """Raise an InputError for a method that needs the rows themselves."""
+    if method not in ("auto", "betting-fixed"):
+        raise InputError(
+            "method", "'betting-fixed' for a histogram", f"{method!r}, which needs the rows",
+            "The asymptotic interval is histogram.inference().",
+        )  # fmt: skip
+
+
+def _by_folds(
     method: str,
-    data: tuple[Floats, Floats, Bools],
+    rows: HeldOut,
+    score: Floats,
     folds: ArrayLike | None,
     options: dict[str, Any],
-    price: dict[str, Any],
+    delta: float,
+    n_candidates: int,
     upper: bool,
-) -> list[Both]:
-    """Bounds of AUUC and gain from below and, if asked for, those of the same rows with the arms
-    swapped: minus the upper ones."""
-    y, score, treated = data
-    swapped = options
-    if (chance := options.get("propensity")) is not None:
-        swapped = options | {"propensity": 1 - np.asarray(chance)}
-    found = [
-        _over_folds(_both(method), (y, score, arms), folds, options=own, **price)
-        for arms, own in ((treated, options), (~treated, swapped))[: 1 + upper]
-    ]
-    pairs = zip(found[0], _estimates(data, folds, options, method), strict=True)
-    auuc, gain = (replace(bound, estimate=estimate) for bound, estimate in pairs)
-    return [(auuc, gain), *found[1:]]
+) -> tuple[list[list[float]], list[float]]:
+    """Lower bounds of AUUC and gain, those with the arms swapped if ``upper``, and estimates.
 
-
-def _automatic(y: Floats, options: dict[str, Any]) -> str:
-    """The method that is taken if none is named.
-
-    By what is known of the outcome; never by comparing bounds on the data.
+    With folds all are means, weighted by rows, of bounds that share delta: by the union bound they
+    hold together, and so does their mean.
     """
-    if "outcome_range" not in options and not np.isin(y, (0, 1)).all():
-        return "asymptotic"
-    return "betting" if options.get("propensity") is None else "betting-fixed"
-
-
-def _methods(*, from_bins: bool = False) -> list[str]:
-    """Names of the methods of certify; of those only for which counts in bins are enough."""
-    found = (bound for bound in ALL_BOUNDS.values() if bound.words)
-    return [bound.name for bound in found if bound.from_bins or not from_bins]
-
-
-def _check_folds(folds: ArrayLike | None, model_or_score: Any) -> None:
-    if folds is not None and hasattr(model_or_score, "predict"):
-        raise ValueError(
-            "folds should come with cross-fitted scores, got a single model, whose scores do not "
-            "come from the other folds. Pass scores, or leave folds out."
+    n_rows = len(rows.y)
+    columns = {
+        name: check_labels(options[name], name, n_rows)
+        for name in _COLUMNS
+        if options.get(name) is not None and np.ndim(options[name])
+    }
+    # Bets are on means over clusters, so each cluster counts once, however many rows it has.
+    weight = None
+    if "groups" in columns and method != "asymptotic":
+        cluster = pd.factorize(columns["groups"])[0]
+        weight = 1 / np.bincount(cluster)[cluster]
+    parts: list[Any] = [slice(None)]
+    if folds is not None:
+        labels, fold = np.unique(check_labels(folds, "folds", n_rows), return_inverse=True)
+        if "groups" in columns:
+            _check_whole_clusters(columns["groups"], fold)
+        parts = [fold == number for number in range(len(labels))]
+    bounds_of = _BOUNDS_OF[method]
+    lower, estimates = np.zeros((1 + upper, 2)), np.zeros(2)
+    for number, part in enumerate(parts):
+        y, own_score, treated = rows.y[part], score[part], rows.treated[part]
+        if folds is not None and (treated.all() or not treated.any()):
+            raise InputError(
+                "folds", "such that each has both arms", f"one in fold {labels.tolist()[number]!r}",
+                "Make folds by treatment, with TrialKFold.",
+            )  # fmt: skip
+        own = options | {name: column[part] for name, column in columns.items()}
+        share = len(y) / n_rows
+        levels = Levels.of(
+            y,
+            own_score,
+            treatment=treated,
+            sample_weight=None if weight is None else weight[part],
+            outcome_model=own.get("outcome_model"),
+            propensity=own.get("propensity"),
         )
+        estimates += share * np.array([levels.auuc(), levels.gain()])
+        for side in range(1 + upper):  # minus the upper bound is the lower one, arms swapped
+            if side and own.get("propensity") is not None:
+                own |= {"propensity": 1 - np.asarray(own["propensity"])}
+            found = bounds_of(
+                y,
+                own_score,
+                treatment=treated != side,
+                delta=delta,
+                n_candidates=n_candidates * len(parts),
+                **own,
+            )
+            lower[side] += share * np.array([bound.lower for bound in found])
+    return lower.tolist(), estimates.tolist()
+
+
+def _check_whole_clusters(groups: Any, fold: Any) -> None:
+    """Raise an InputError for a cluster that is not in one fold."""
+    pairs = pd.DataFrame({"group": groups, "fold": fold}).drop_duplicates()
+    if beyond := int(pairs["group"].duplicated().sum()):
+        raise InputError(
+            "groups", "clusters that each lie in one fold", f"{beyond} that reach into another",
+            "Make folds of whole clusters: the models of a fold must not know its rows.",
+        )  # fmt: skip
+
+
+def _asymptotic(
+    y: Floats, score: Floats, *, treatment: Bools, delta: float, n_candidates: int, **columns: Any
+) -> list[LowerBound]:
+    """Lower ends of the intervals of AUUC and gain: **no guarantee** for any n."""
+    levels = Levels.of(y, score, treatment=treatment, **columns)
+    if min(levels.support.units) < 2:
+        raise InputError(
+            "each arm", "at least 2 rows (or clusters) for a standard error",
+            f"{min(levels.support.units)} in one",
+            "Collect more (in Python: or use method='betting').",
+        )  # fmt: skip
+    # The lower end of this two-sided interval is the one-sided limit.
+    found = levels.inference(max(1 - 2 * delta / n_candidates, 1e-9))
+    ends = (found.interval[0], found.estimate), (found.gain_interval[0], found.gain)
+    return [
+        LowerBound("asymptotic", low if np.isfinite(low) else -np.inf, estimate, delta)
+        for low, estimate in ends
+    ]
+
+
+_BOUNDS_OF: dict[str, Callable[..., Any]] = {
+    "betting": betting_bounds,
+    "betting-fixed": partial(betting_bounds, bets="fixed"),
+    "asymptotic": _asymptotic,
+}
+
+
+def _assumptions(
+    method: str, n_candidates: int, options: dict[str, Any], cross_fitted: bool
+) -> tuple[str, ...]:
+    """What a certificate rests on, a sentence each."""
+    clustered = options.get("groups") is not None
+    own = [randomised("clusters" if clustered else "rows", options.get("propensity"))]
+    if method == "asymptotic":
+        own.append("there are enough rows for the normal approximation")
+    else:
+        low, high = (float(v) for v in options.get("outcome_range", (0, 1)))
+        own.append(f"outcomes lie in [{low:g}, {high:g}]")
+    if cross_fitted:
+        own.append(
+            "each fold's scores come from a model fitted on the others; the bounds are for the "
+            "mean over these models"
+        )
+    else:
+        one = "the score was" if n_candidates == 1 else f"the {n_candidates} candidates were"
+        own.append(f"{one} fixed without looking at them, or at rows that depend on them")
+    if options.get("outcome_model") is not None:
+        own.append("the outcome model, and the choice to use it, come from other rows")
+    if clustered and method != "asymptotic":
+        own.append("people are counted so that every cluster weighs the same")
+    return tuple(own)
 
 
 def certify_difference(
@@ -261,7 +399,6 @@ def certify_difference(
     >>> certify_difference(a, b, y=trial.y, treatment=trial.treatment).lower > 0
     True
     """
-    _check_names(options, ("outcome_range", "groups", "n_dealings", "random_state"))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     rows = HeldOut.of(X, y, treatment, control)
     scores = [rows.scores(model, mixed=True) for model in (first, second)]
@@ -309,7 +446,6 @@ def certify_thresholds(
        threshold  share  estimate  lower_bound
     0        0.5   0.55      0.02         0.01
     """
-    _check_names(options, BETTING_OPTIONS)
     control = getattr(model_or_score, "control", None) if control is None else control
     rows = HeldOut.of(X, y, treatment, control)
     score = rows.scores(model_or_score)
@@ -330,223 +466,3 @@ def certify_thresholds(
         )
         table.append((value, above.mean(), 2 * bound.estimate, 2 * bound.lower))
     return pd.DataFrame(table, columns=["threshold", "share", "estimate", "lower_bound"])
-
-
-def _both(method: str) -> Callable[..., Both]:
-    """The bounds of AUUC and gain by a method; bets on both come from one dealing."""
-    if method.startswith("betting"):
-        bets = "fixed" if method == "betting-fixed" else "hedged"
-        bounds: Callable[..., Any] = partial(betting_bounds, bets=bets)
-        return bounds
-    function: Callable[..., Any] = ALL_BOUNDS[method].function
-
-    def both(*rows: Any, **options: Any) -> Both:
-        return function(*rows, target="auuc", **options), function(*rows, target="gain", **options)
-
-    return both
-
-
-def _over_folds(
-    both: Callable[..., Both],
-    rows: tuple[Floats, Floats, Bools],
-    folds: ArrayLike | None,
-    *,
-    delta: float,
-    n_candidates: int,
-    options: dict[str, Any],
-) -> Both:
-    """The bounds; with folds, the means of theirs, each at its part of delta."""
-    y, score, treated = rows
-    if folds is None:
-        price: dict[str, Any] = {"delta": delta, "n_candidates": n_candidates}
-        return both(y, score, treatment=treated, **price, **options)
-    labels, fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)
-    by_row = {
-        name: check_labels(options[name], name, len(y))
-        for name in ("groups", "outcome_model", "propensity")
-        if options.get(name) is not None
-    }
-    if "groups" in by_row:
-        _check_whole_clusters(by_row["groups"], fold)
-    # By the union bound all folds hold together, and so does their mean.
-    price = {"delta": delta, "n_candidates": n_candidates * len(labels)}
-    results = []
-    for number, label in enumerate(labels.tolist()):
-        inside = fold == number
-        if treated[inside].all() or not treated[inside].any():
-            raise ValueError(
-                f"each fold should have both arms, got one in fold {label!r}. Make folds by "
-                f"treatment, with TrialKFold."
-            )
-        own = options | {name: column[inside] for name, column in by_row.items()}
-        results.append(both(y[inside], score[inside], treatment=treated[inside], **price, **own))
-    share = np.bincount(fold) / len(fold)
-    auuc, gain = (
-        replace(
-            of_folds[0],
-            lower=float(share @ [bound.lower for bound in of_folds]),
-            estimate=float(share @ [bound.estimate for bound in of_folds]),
-        )
-        for of_folds in zip(*results, strict=True)
-    )
-    return auuc, gain
-
-
-def _estimates(
-    rows: tuple[Floats, Floats, Bools],
-    folds: ArrayLike | None,
-    options: dict[str, Any],
-    method: str,
-) -> tuple[float, float]:
-    """AUUC and gain as everywhere; of folds, their means. Clusters weigh what the bound says."""
-    y, score, treated = rows
-    groups, model = options.get("groups"), options.get("outcome_model")
-    chance = options.get("propensity")
-    weight = None
-    # Bets are on means over clusters, so each cluster counts once, however many rows it has.
-    if groups is not None and method != "asymptotic":
-        codes = pd.factorize(np.asarray(groups))[0]
-        weight = 1 / np.bincount(codes)[codes]
-    fold = np.zeros(len(y), np.intp)
-    if folds is not None:
-        fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)[1]
-    found = np.zeros(2)
-    for number in range(fold.max() + 1):
-        own = fold == number
-        levels = Levels.of(
-            y[own],
-            score[own],
-            treatment=treated[own],
-            sample_weight=None if weight is None else weight[own],
-            outcome_model=None if model is None else np.asarray(model)[own],
-            propensity=None if chance is None else np.asarray(chance)[own],
-        )
-        found += own.mean() * np.array([levels.auuc(), levels.gain()])
-    return float(found[0]), float(found[1])
-
-
-def _check_whole_clusters(groups: Any, fold: Any) -> None:
-    """Raise a ValueError for a cluster that is not in one fold."""
-    codes = pd.factorize(groups)[0]
-    n_pairs = len(np.unique(codes.astype(np.int64) * (fold.max() + 1) + fold))
-    if n_pairs > codes.max() + 1:
-        raise ValueError(
-            f"a cluster should lie in one fold, got {n_pairs - codes.max() - 1} that reach into "
-            f"another: its rows depend on those that the fold's model was fitted on. Make folds of "
-            f"whole clusters."
-        )
-
-
-def check_histogram_method(method: str) -> None:
-    """Raise a ValueError for a method that needs the rows themselves."""
-    enough = _methods(from_bins=True)
-    if method not in ("auto", *enough):
-        raise ValueError(
-            f"method should be one of {listed(enough)} for a histogram, got {method!r}, "
-            f"which needs the rows. The asymptotic interval is histogram.inference()."
-        )
-
-
-def _histogram_bounds(
-    histogram: BinnedLevels, method: str, price: dict[str, Any], given: dict[str, Any]
-) -> tuple[str, Both, float]:
-    """The method chosen, its bounds of AUUC and gain, and what the bins cost.
-
-    A histogram stands for all the rows: nothing else that was ``given`` may speak of them.
-    """
-    options = {name: value for name, value in given.items() if value is not None}
-    for name in options:
-        if name not in ("outcome_range", "n_dealings", "random_state"):
-            raise ValueError(
-                f"a histogram should be certified without {name}, got it: the histogram stands for "
-                f"all rows, and they are no longer there. Leave {name} out, or certify the scores "
-                f"of the rows themselves."
-            )
-    check_histogram_method(method)
-    chosen = method
-    if method == "auto":
-        chosen = "betting-fixed" if histogram.binary else "dkw-bernstein"
-        if not (histogram.binary or "outcome_range" in options):
-            raise ValueError(
-                f"outcomes should be 0/1, or come with outcome_range=(lowest, highest), as they "
-                f"are possible, to get a guarantee; got outcomes from {histogram.outcome_low:g} to "
-                f"{histogram.outcome_high:g} and no range. Pass it, or take the asymptotic "
-                f"interval, histogram.inference()."
-            )
-    if chosen == "betting-fixed":
-        known = tuple(float(v) for v in options.pop("outcome_range", (0, 1)))
-        if not histogram.binary or known != (0, 1):
-            raise ValueError(
-                f"outcomes should be 0/1 to bet on the counts of a histogram, got "
-                f"{histogram.outcome_low:g} to {histogram.outcome_high:g} in the range {known}. "
-                f"Use method='dkw-bernstein', or certify the scores of the rows themselves."
-            )
-        auuc, gain, bin_gap = histogram_betting_bounds(histogram, **price, **options)
-        auuc = replace(auuc, estimate=histogram.auuc())
-        gain = replace(gain, estimate=histogram.gain())
-        return chosen, (auuc, gain), bin_gap
-    for name in ("n_dealings", "random_state"):
-        options.pop(name, None)
-    price |= options
-    auuc = binned_dkw_bernstein_bound(histogram, target="auuc", **price)
-    gain = binned_dkw_bernstein_bound(histogram, target="gain", **price)
-    # The same rows with one score a bin: what is left of the gap is what bins cost.
-    tied = binned_dkw_bernstein_bound(replace(histogram, low=histogram.high), **price)
-    return chosen, (auuc, gain), max(auuc.gap - tied.gap, 0.0) if histogram.rank_error() else 0.0
-
-
-def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
-    """Raise a ValueError for an option that the method does not take; ``asked`` is what the user
-    named, "auto" or a method."""
-    known = ALL_BOUNDS[method].options
-    for name in options:
-        if name in known:
-            continue
-        others = [other for other in _methods() if name in ALL_BOUNDS[other].options]
-        if asked == "auto" and method == "asymptotic" and name in BETTING_OPTIONS:
-            hint = (
-                "It was chosen because y is not 0/1: pass outcome_range=(lowest, highest), as they "
-                "are possible, to get a guarantee."
-            )
-        elif others:
-            hint = f"Use one of the methods {', '.join(others)}."
-        else:
-            hint = "Check its spelling."
-        raise ValueError(
-            f"options should be those of method={method!r}, got {name!r}, which it does not take. "
-            f"{hint}"
-        )
-
-
-def _check_names(options: dict[str, Any], known: tuple[str, ...]) -> None:
-    """Raise a ValueError for an option that has none of the known names."""
-    for name in options:
-        if name not in known:
-            raise ValueError(
-                f"options should be among {', '.join(known)}, got {name!r}. Leave it out."
-            )
-
-
-def _assumptions_of(
-    entry: Bound, n_candidates: int, options: dict[str, Any], cross_fitted: bool
-) -> tuple[str, ...]:
-    """What a certificate rests on, a sentence each."""
-    clustered = options.get("groups") is not None
-    own = [randomised("clusters" if clustered else "rows", options.get("propensity"))]
-    if "outcome_range" in entry.options:
-        low, high = (float(v) for v in options.get("outcome_range", (0, 1)))
-        own.append(f"outcomes lie in [{low:g}, {high:g}]")
-    if entry.proviso:
-        own.append(entry.proviso)
-    if cross_fitted:
-        own.append(
-            "each fold's scores come from a model fitted on the others; the bounds are for the "
-            "mean over these models"
-        )
-    else:
-        own.append(_BEFORE if n_candidates == 1 else _CANDIDATES.format(n=n_candidates))
-    if options.get("outcome_model") is not None:
-        own.append("the outcome model, and the choice to use it, come from other rows")
-    if clustered and entry.name != "asymptotic":
-        own.append("people are counted so that every cluster weighs the same")
-    return tuple(own)

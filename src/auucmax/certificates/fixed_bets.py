@@ -7,13 +7,13 @@ their statistics (``blocks.py``) and W = product over blocks of 1 + lambda (w - 
 
 with probability 1 - delta, where theta is the target of the score that ranks the block: the same
 for all of them, or that of another model for each chunk of rows (``progressive.py``). W may be
-the mean over dealings, and smaller than it could be. The proof is in docs/guarantees.md; about
-sqrt(2 ln(1/delta)) / z, half as much again, is what it costs against the hedge of ``betting.py``.
+the mean over dealings, and smaller than it could be. The proof is in docs/guarantees.md; the bound
+is about sqrt(2 ln(1/delta)) / z, half as much again, as wide as that of ``betting.py``.
 
 **Bins.** The pilot reads outcomes and treatments only, so no bet depends on how rows are ranked.
 That is why bins of scores may be cut by looking at these very scores: where rows of a bin share a
-block, each pair of them is taken to be in the worse order, which makes w, and so W, no larger than
-with the exact scores, whatever the bins.
+block, each pair of them is assumed to be in the worse order, which makes w, and so W, no larger
+than with the exact scores, whatever the bins.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from auucmax._progress import track
-from auucmax._validation import Bools, Floats, check_level, check_whole
+from auucmax._validation import Bools, Floats
 from auucmax.certificates.blocks import (
     CENTRES,
     BlockDesign,
     DealtUnits,
     block_size,
+    check_dealings,
     deal,
-    n_dealings_of,
 )
-from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.bound import LowerBound, shared_level
 from auucmax.metrics.bins import BinnedLevels
 
 LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
@@ -45,7 +45,8 @@ LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 LEAST = (-0.5, -0.25)
 MOST_ROWS = 20_000_000  #: of a histogram, in each dealing
 _BATCH = 1_000_000  # rows of a histogram that are in memory together
-_PRIOR_ROWS, _PRIOR_VARIANCE = 3, 0.1
+PRIOR_ROWS = 3  #: so many rows of an outcome with this variance keep guesses sane
+PRIOR_VARIANCE = 0.1
 
 
 class BetRows(NamedTuple):
@@ -64,7 +65,7 @@ class Pilot(NamedTuple):
     """What is known before the first bet, from outcomes and treatments of rows not bet on.
 
     ``shift`` is taken off the residuals; after that they lie between minus the higher and 1 minus
-    the lower number of ``adjustment``.
+    the lower number of ``adjustment``. ``variances``: of a treated and of a control row.
     """
 
     shift: float
@@ -77,31 +78,29 @@ class Pilot(NamedTuple):
         cls, residual: Floats, treated: Bools, adjustment: tuple[float, float] | None = None
     ) -> Pilot:
         """``adjustment``: the range of an outcome model that was taken off, if there was one."""
-        # A prior of a few rows keeps the guesses sane if there are hardly any.
         shift = 0.0
         if adjustment is None:
             shift = float((residual.sum() + 0.5) / (len(residual) + 1))
             adjustment = shift, shift
         arms = residual[treated], residual[~treated]
-        prior = _PRIOR_ROWS * _PRIOR_VARIANCE
-        squares = [float(((r - shift) ** 2).sum()) + prior for r in arms]
-        variances = (
-            squares[0] / (len(arms[0]) + _PRIOR_ROWS),
-            squares[1] / (len(arms[1]) + _PRIOR_ROWS),
+        treated_variance, control_variance = (
+            float(((arm - shift) ** 2).sum() + PRIOR_ROWS * PRIOR_VARIANCE)
+            / (len(arm) + PRIOR_ROWS)
+            for arm in arms
         )
-        effect = float(arms[0].mean() - arms[1].mean()) if len(arms[0]) and len(arms[1]) else 0.0
-        return cls(shift, effect, variances, adjustment)
+        effect = float(arms[0].mean() - arms[1].mean()) if all(map(len, arms)) else 0.0
+        return cls(shift, effect, (treated_variance, control_variance), adjustment)
 
     def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake:
         """The bet that would be best if ranks knew nothing of outcomes."""
-        sizes = np.hstack([np.diff(design.ends, axis=1, prepend=0) for design in designs])
+        sizes = np.hstack([design.sizes for design in designs])
+        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
         spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
-        variance = spread * (np.array(self.variances) @ (1 / sizes)).mean()
+        variance = spread * (np.array(self.variances) @ inverse).sum()
         floor = max(design.floor(centre, self.adjustment) for design in designs)
         # What a random order has: factors differ little from 1 at any small distance from it.
         theta = max((1 - 2 * centre) * self.effect / 2, -0.25)
-        best = float(np.sqrt(2 * np.log(1 / level) / (sizes.shape[1] * variance)))
-        return Stake(theta, min(best, LARGEST_LOSS / (floor + theta)), floor)
+        return Stake(theta, float(best_bet(variance, level, floor + theta)), floor)
 
 
 class Stake(NamedTuple):
@@ -112,29 +111,32 @@ class Stake(NamedTuple):
     floor: float
 
 
-class SizesBets(Protocol):
-    """What decides bets beforehand: :class:`Pilot`, or one that knows unequal chances."""
+def best_bet(variance: Any, level: float, largest_loss: Any) -> Any:
+    """The best size of bet for a sum of blocks with this variance.
 
-    @property
-    def shift(self) -> float: ...
-
-    def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake: ...
+    ``largest_loss``: what a block may be below theta_0.
+    """
+    return np.minimum(np.sqrt(2 * np.log(1 / level) / variance), LARGEST_LOSS / largest_loss)
 
 
 def one_size_bounds(
-    pilot: SizesBets,
-    designs: Sequence[BlockDesign],
+    pilot: Pilot,
+    unit_counts: Sequence[tuple[int, int]],
     rows_of: Callable[[np.random.SeedSequence], Iterable[BetRows]],
     level: float,
     n_dealings: int,
-    random_state: np.random.SeedSequence,
+    seed: np.random.SeedSequence,
 ) -> tuple[list[float], float]:
     """Bounds of AUUC and gain, of outcomes in [0, 1]; and what bins took off w on average.
 
-    ``rows_of(seed)`` gives the rows of one dealing, as many as ``designs``.
+    ``rows_of(seed)`` gives the rows of one dealing in chunks, ``unit_counts`` the treated and
+    control units of each.
     """
     from auucmax.certificates import kernels
 
+    # One size for all chunks, so that the mean over blocks is that over rows.
+    size = block_size(sum(map(sum, unit_counts)))
+    designs = [BlockDesign.of(*counts, size=size, pilot=False) for counts in unit_counts]
     stakes = [pilot.stake(designs, centre, level) for centre in CENTRES]
     n_blocks = sum(design.n_blocks for design in designs)
 
@@ -153,15 +155,20 @@ def one_size_bounds(
                 result[2] += w[2].mean() * design.n_blocks / n_blocks
         return result
 
-    seeds = random_state.spawn(n_dealings)
     with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
-        results = np.array(list(track(pool.map(play, seeds), n_dealings, "betting on blocks")))
-    wealth = logsumexp(results[:, :2], axis=0) - np.log(n_dealings)
+        played = pool.map(play, seed.spawn(n_dealings))
+        results = np.array(list(track(played, n_dealings, "betting on blocks")))
     bounds = [
-        max(least, float(stake.theta + (log_w + np.log(level)) / (stake.bet * n_blocks)))
-        for least, stake, log_w in zip(LEAST, stakes, wealth, strict=True)
+        max(least, wealth_bound(results[:, target], stake, n_blocks, level))
+        for target, (least, stake) in enumerate(zip(LEAST, stakes, strict=True))
     ]
     return bounds, float(results[:, 2].mean())
+
+
+def wealth_bound(log_wealth: Floats, stake: Stake, n_blocks: int, level: float) -> float:
+    """The lower bound that follows from ln W after each dealing, (dealings,)."""
+    mean = logsumexp(log_wealth) - np.log(len(log_wealth))
+    return float(stake.theta + (mean + np.log(level)) / (stake.bet * n_blocks))
 
 
 def histogram_betting_bounds(
@@ -188,28 +195,24 @@ def histogram_betting_bounds(
     >>> round(gain.gap, 4), round(bin_gap, 6)
     (0.0025, 0.000141)
     """
-    check_level(delta, "delta")
-    level = delta / check_whole(n_candidates, "n_candidates", 1)
-    random_state = check_whole(random_state, "random_state", 0)
-    first, then = np.random.SeedSequence(random_state).spawn(2)
+    level = shared_level(delta, n_candidates)
     counts = _counts(histogram)
-    sizes = counts.sum(axis=(1, 2))
-    if n_dealings is None:
-        n_dealings = n_dealings_of(int(sizes.sum()))
+    n_rows = int(counts.sum())
+    n_dealings, seed = check_dealings(n_dealings, n_rows, random_state)
+    first, then = seed.spawn(2)
     rng = np.random.default_rng(first)
-    if sizes.sum() > MOST_ROWS:  # a coin for each row: it looks at nothing
-        counts = rng.binomial(counts, MOST_ROWS / sizes.sum())
-    pilot, counts = _pilot_of(counts, rng)
+    if n_rows > MOST_ROWS:  # a coin for each row: it looks at nothing
+        counts = rng.binomial(counts, MOST_ROWS / n_rows)
+    n_control, n_treated = counts.sum(axis=(1, 2)).tolist()
+    drawn = _draw(counts, pilot_rows(n_treated, n_control)[::-1], rng)
+    counts = counts - drawn
+    known = _bet_rows(drawn, None)
+    pilot = Pilot.of(known.residual, np.arange(len(known.residual)) < len(known.units.treated))
     n_batches = -int(-counts.sum() // _BATCH)
     # Sizes depend on the numbers of rows only, as the proof asks.
     batches = [
-        np.diff(np.rint(np.linspace(0, n, n_batches + 1)).astype(np.int64))
+        np.diff(np.rint(np.linspace(0, n, n_batches + 1)).astype(np.int64)).tolist()
         for n in counts.sum(axis=(1, 2))
-    ]
-    size = block_size(int(counts.sum()))
-    designs = [
-        BlockDesign.of(int(treated), int(control), size=size, pilot=False)
-        for control, treated in zip(*batches, strict=True)
     ]
     mixed = histogram.low < histogram.high
 
@@ -221,11 +224,18 @@ def histogram_betting_bounds(
             left = left - drawn
             yield _bet_rows(drawn, mixed if mixed.any() else None)
 
-    lower, bin_gap = one_size_bounds(pilot, designs, rows_of, level, n_dealings, then)
-    estimates = _estimates(histogram, pilot.shift)
+    unit_counts = list(zip(batches[1], batches[0], strict=True))
+    lower, bin_gap = one_size_bounds(pilot, unit_counts, rows_of, level, n_dealings, then)
+    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
+    sums = (responders - pilot.shift * rows) / rows.sum(axis=1, keepdims=True)
     auuc, gain = (
-        LowerBound("betting-fixed", lower=low, estimate=estimate, delta=delta)
-        for low, estimate in zip(lower, estimates, strict=True)
+        LowerBound(
+            "betting-fixed",
+            lower=low,
+            estimate=float((sums[1] - sums[0]) @ (histogram.below()[0] - centre)),
+            delta=delta,
+        )
+        for low, centre in zip(lower, CENTRES, strict=True)
     )
     return auuc, gain, bin_gap
 
@@ -245,17 +255,6 @@ def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
     return np.stack([rows - responders, responders], axis=1).astype(np.int64)
 
 
-def _pilot_of(
-    counts: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[Pilot, NDArray[np.int64]]:
-    """Draw the rows of the pilot; return what they show, and the counts of the other rows."""
-    control, treated = counts.sum(axis=(1, 2)).tolist()
-    taken = _draw(counts, pilot_rows(treated, control)[::-1], rng)
-    rows = _bet_rows(taken, None)
-    is_treated = np.arange(len(rows.residual)) < len(rows.units.treated)
-    return Pilot.of(rows.residual, is_treated), counts - taken
-
-
 def _draw(
     counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
@@ -273,17 +272,6 @@ def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
     levels = np.arange(counts.shape[2], dtype=np.int32)
     arms = counts[::-1]
     ranks = np.concatenate([np.repeat(np.tile(levels, 2), arm.ravel()) for arm in arms])
-    outcomes = [np.repeat([0.0, 1.0], arm.sum(axis=1)) for arm in arms]
-    residual = np.concatenate(outcomes)
-    return BetRows(
-        ranks[None], residual, DealtUnits.of(np.arange(len(residual)) < len(outcomes[0])), mixed
-    )
-
-
-def _estimates(histogram: BinnedLevels, shift: float) -> tuple[float, float]:
-    """AUUC and gain of what was bet on, outcomes minus ``shift``."""
-    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
-    sums = (responders - shift * rows) / rows.sum(axis=1, keepdims=True)
-    below = histogram.below()[0]
-    auuc, gain = (float((sums[1] - sums[0]) @ (below - centre)) for centre in CENTRES)
-    return auuc, gain
+    residual = np.repeat([0.0, 1.0, 0.0, 1.0], arms.sum(axis=2).ravel())
+    treated = np.arange(len(residual)) < arms[0].sum()
+    return BetRows(ranks[None], residual, DealtUnits.of(treated), mixed)

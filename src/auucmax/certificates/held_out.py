@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_treatment
 from auucmax.data.hashing import Checksum
 
@@ -26,16 +27,12 @@ class HeldOut(NamedTuple):
         treatment: ArrayLike | None,
         control: Any,
     ) -> HeldOut:
-        if y is None:
-            raise ValueError(
-                "y should be the outcome of the held-out rows, got none. Call certify(model, X, y, "
-                "treatment=t), or certify(score, y=y, treatment=t)."
-            )
-        if treatment is None:
-            raise ValueError(
-                "treatment should say which held-out rows were treated, got none. Call "
-                "certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t)."
-            )
+        for name, value in (("y", y), ("treatment", treatment)):
+            if value is None:
+                raise InputError(
+                    name, "a column of the held-out rows", "none",
+                    "Call certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t).",
+                )  # fmt: skip
         outcome = check_column(y, "y")
         treated = check_treatment(treatment, len(outcome), control=control)
         return cls(X, outcome, treated)
@@ -44,16 +41,16 @@ class HeldOut(NamedTuple):
         """Scores of the rows; ``mixed``: models and scores may come together."""
         if hasattr(model_or_score, "predict"):
             if self.X is None:
-                raise ValueError(
-                    "X should hold the features of the held-out rows when a model is certified, "
-                    "got none. Call certify(model, X, y, treatment=t)."
-                )
+                raise InputError(
+                    "X", "the features of the held-out rows when a model is certified", "none",
+                    "Call certify(model, X, y, treatment=t).",
+                )  # fmt: skip
             return check_column(model_or_score.predict(self.X), "score", len(self.y))
         if self.X is not None and not mixed:
-            raise ValueError(
-                "X should be left out when scores are certified, got both. Call certify(score, "
-                "y=y, treatment=t), or pass a fitted model."
-            )
+            raise InputError(
+                "X", "left out when scores are certified", "both",
+                "Call certify(score, y=y, treatment=t), or pass a fitted model.",
+            )  # fmt: skip
         return check_column(model_or_score, "score", len(self.y))
 
     def candidates_of(self, model: Any) -> int:
@@ -95,11 +92,11 @@ class FittedOn(NamedTuple):
     def candidates(self, rows: Checksum) -> int:
         """``n_candidates``, or an error if these are the rows of the fit."""
         if rows == self.checksum:
-            raise ValueError(
-                "the rows should be new to the model, got the rows that it was fitted on, which "
-                "are no evidence of how it ranks others. Certify on rows that were kept apart, or "
-                "fit AUUCMax(selection='certificate'), which keeps half of them apart."
-            )
+            raise InputError(
+                "the rows", "new to the model", "the rows that it was fitted on",
+                "They are no evidence of how it ranks others: certify on rows that were kept "
+                "apart, or fit AUUCMax(selection='certificate'), which keeps half of them apart.",
+            )  # fmt: skip
         return self.n_candidates
 
 
@@ -134,10 +131,10 @@ def fitted_on(model: Any) -> FittedOn | None:
             model = model.steps[-1][1]
         elif hasattr(model, "scorers") and len(model.scorers) == 1:  # an UpliftModel
             if model.evidence.failed_check:
-                raise ValueError(
-                    "the model should be that of a randomised trial, got one whose trial failed "
-                    "the check. Use model.evaluate(table), which checks the rows first."
-                )
+                raise InputError(
+                    "the model", "that of a randomised trial", "one whose trial failed the check",
+                    "Use model.evaluate(table), which checks the rows first.",
+                )  # fmt: skip
             (scorer,) = model.scorers
             seen = InnerRows((*steps, scorer.encoder), len(scorer.encoder.terms_))
             # With a hold-out, rows that were set aside look like new ones.
@@ -156,8 +153,8 @@ def predicted_outcome(options: dict[str, Any], X: Any) -> dict[str, Any]:
     if model is None or not hasattr(model, "predict"):
         return options
     if X is None:
-        raise ValueError(
-            "X should be given when outcome_model is a model, got none. Pass X, or predictions."
+        raise InputError(
+            "X", "given when outcome_model is a model", "none", "Pass X, or predictions."
         )
     predict = getattr(model, "predict_proba", None)
     predicted = model.predict(X) if predict is None else predict(X)[:, 1]

@@ -12,27 +12,34 @@ nobody; with u_ia = 1{chosen_i = a} - (share of the block's other rows that the 
 is the gain over giving the same arms, in the same numbers, to random people. Minus what the block's
 rows cost, w is the net value. Where chances of the arms are known and differ, a block is any rows,
 and w the mean over them of h_a of the arm that is chosen (``known_chances.py``), or of h_a u_ia.
-docs/guarantees.md has the proofs. Bets are of one size
-(``fixed_bets.py``), on one policy or on those of models that learn chunk after chunk.
+docs/guarantees.md has the proofs. Bets are of one size (``fixed_bets.py``), on one policy or on
+those of models trained on one chunk after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
+from auucmax._errors import InputError
 from auucmax._progress import track
 from auucmax._shown import Shown
-from auucmax._validation import Floats, check_column, check_level, check_whole
+from auucmax._validation import Floats, check_column, check_positive
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, n_dealings_of
-from auucmax.certificates.fixed_bets import LARGEST_LOSS, Stake
-from auucmax.certificates.known_chances import PolicyPilot
+from auucmax.certificates.blocks import block_size, check_dealings
+from auucmax.certificates.bound import shared_level
+from auucmax.certificates.fixed_bets import (
+    PRIOR_ROWS,
+    PRIOR_VARIANCE,
+    Stake,
+    best_bet,
+    wealth_bound,
+)
+from auucmax.certificates.known_chances import ArmMeans
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.
@@ -107,8 +114,7 @@ def certify_policy(
     >>> bool(0.05 < found.gain_lower_bound < 0.1), bool(0.03 < found.random_lower_bound < 0.05)
     (True, True)
     """
-    check_level(delta, "delta")
-    level = delta / check_whole(n_candidates, "n_candidates", 1)
+    level = shared_level(delta, n_candidates)
     rows = [
         _checked(chunk, k == 0, n_arms, None if propensity is None else propensity[k])
         for k, chunk in enumerate(chunks)
@@ -116,28 +122,28 @@ def certify_policy(
     y = np.concatenate([part.y for part in rows])
     low, high = known_range(outcome_range, y.min(), y.max())
     unit = high - low
-    rows = [part._replace(y=(part.y - low) / unit) for part in rows]
-    judged = [
-        part
-        for part in rows[1:]
-        # Random people are the others of a block.
-        if (
-            len(part.y) > 1
-            if part.chance is not None
-            else np.bincount(part.got, minlength=n_arms + 1).all()
-        )
-    ]
+    first, *later = (part._replace(y=(part.y - low) / unit) for part in rows)
+    # Random people are the others of a block.
+    judged = [part for part in later if part.block_counts(n_arms).min() > (propensity is not None)]
     n_rows = sum(len(part.y) for part in judged)
     prices = _prices(value, cost, unit, n_arms)
-    if n_dealings is None:
-        n_dealings = n_dealings_of(n_rows + 1)
+    n_dealings, seed = check_dealings(n_dealings, n_rows + 1, random_state)
     bounds = [-np.inf] * 3
     if judged:
-        kind = _Game if propensity is None else _ChanceGame
-        game = kind.of(rows[0], judged, n_arms, prices)
-        n_dealings = check_whole(n_dealings, "n_dealings", 1)
-        seeds = np.random.SeedSequence(random_state).spawn(n_dealings)
-        bounds = _played(game, game.stakes(treated_share, level), seeds, level)
+        game = Game.of(first, judged, n_arms, prices, treated_share, level)
+        wealth = np.zeros((n_dealings, 3))
+        seeds = seed.spawn(n_dealings)
+        for own, dealing in zip(wealth, track(seeds, n_dealings, "betting on blocks"), strict=True):
+            rng = np.random.default_rng(dealing)
+            for part, ends in zip(judged, game.ends, strict=True):
+                for target, w in enumerate(game.statistics(part, ends, rng)):
+                    stake = game.stakes[target]
+                    own[target] += np.log1p(stake.bet * (w - stake.theta)).sum()
+        n_blocks = sum(ends.shape[1] for ends in game.ends)
+        bounds = [
+            wealth_bound(own, stake, n_blocks, level)
+            for own, stake in zip(wealth.T, game.stakes, strict=True)
+        ]
     return PolicyCertificate(
         gain_lower_bound=bounds[0] * unit,
         random_lower_bound=bounds[1] * unit,
@@ -218,26 +224,24 @@ def certify_shares(
     >>> bool(found.gain_lower_bounds[9] > 0.02)
     True
     """
-    check_level(delta, "delta")
-    low, high = outcome_range
     parts = [(check_column(y, "y"), score, np.asarray(arms, np.intp)) for y, score, arms in chunks]
-    first, seeds = parts[0], np.random.SeedSequence(random_state)
-    rng = np.random.default_rng(seeds.spawn(1)[0])
+    first = parts[0]
+    rng = np.random.default_rng(np.random.SeedSequence(random_state).spawn(1)[0])
     later = [
-        _reference(y, check_column(score, "score", len(y)), arms, rng)
+        Ranked.of(y, check_column(score, "score", len(y)), arms, rng)
         for y, score, arms in parts[1:]
         if score is not None and np.bincount(arms, minlength=2).min() >= 20
     ]
     later = [part for part in later if np.bincount(part.got, minlength=2).all()]
     if not later:
         return None
-    lower = []
     n_bounds = n_candidates * len(shares)
-    for share in shares:
-        rows: list[PolicyChunk] = [(first[0], None, first[2])]
-        rows += [(part.y, part.chosen(share), part.got) for part in later]
-        found = certify_policy(
-            rows,
+    found = [
+        certify_policy(
+            [
+                (first[0], None, first[2]),
+                *((part.y, part.chosen(share), part.got) for part in later),
+            ],
             n_arms=1,
             delta=delta * (1 - _FOR_SHARES),
             outcome_range=outcome_range,
@@ -246,19 +250,20 @@ def certify_shares(
             n_dealings=2 if n_dealings is None else n_dealings,
             random_state=random_state,
         )
-        lower.append(found.gain_lower_bound)
+        for share in shares
+    ]
     return ShareCertificate(
         tuple(map(float, shares)),
-        tuple(lower),
-        _most_above(later, shares, delta * _FOR_SHARES / n_bounds),
+        tuple(own.gain_lower_bound for own in found),
+        most_above(later, shares, shared_level(delta, n_bounds) * _FOR_SHARES),
         delta,
-        found.n_rows,
-        found.n_models,
-        _assumptions(low, high, n_candidates),
+        found[0].n_rows,
+        found[0].n_models,
+        _assumptions(*outcome_range, n_candidates, False),
     )
 
 
-class _Ranked(NamedTuple):
+class Ranked(NamedTuple):
     """Rows of a chunk that are bet on, and scores of others of it, the highest first.
 
     ``coin`` (n,) decides which rows of a level that a share cuts are chosen.
@@ -270,6 +275,15 @@ class _Ranked(NamedTuple):
     coin: Floats
     reference: Floats
 
+    @classmethod
+    def of(cls, y: Floats, score: Floats, arms: Codes, rng: np.random.Generator) -> Ranked:
+        """Set some rows apart, without looking at anything."""
+        n = int(max(_REFERENCE * len(y), min(200, len(y) / 4)))
+        order = rng.permutation(len(y))
+        bet = np.sort(order[n:])
+        reference = np.sort(score[order[:n]])[::-1]
+        return cls(y[bet], score[bet], arms[bet], rng.random(len(bet)), reference)
+
     def chosen(self, share: float) -> Codes:
         """1 for the rows above the score that cuts off the share of the reference."""
         if share >= 1:
@@ -280,30 +294,22 @@ class _Ranked(NamedTuple):
         return ((self.score > cut) | inside).astype(np.intp)
 
 
-def _reference(y: Floats, score: Floats, arms: Codes, rng: np.random.Generator) -> _Ranked:
-    """Set some rows apart, without looking at anything."""
-    n = int(max(_REFERENCE * len(y), min(200, len(y) / 4)))
-    order = rng.permutation(len(y))
-    apart, bet = order[:n], np.sort(order[n:])
-    ranked = np.sort(score[apart])[::-1]
-    return _Ranked(y[bet], score[bet], arms[bet], rng.random(len(bet)), ranked)
-
-
-def _most_above(parts: list[_Ranked], shares: Sequence[float], level: float) -> tuple[float, ...]:
+def most_above(parts: list[Ranked], shares: Sequence[float], level: float) -> tuple[float, ...]:
     """At most so many of all people are above each cut: Hoeffding's bound, from the rows bet on.
 
     Chunks weigh as their blocks do, as in the mean that the gains are bounds of.
     """
     n_rows = np.array([len(part.y) for part in parts])
-    n_blocks = np.array([end.shape[1] for end in _block_ends([part.got for part in parts], 1)])
-    weight = n_blocks / n_blocks.sum()
+    ends = block_ends([np.bincount(part.got, minlength=2) for part in parts], n_arms=1)
+    weight = np.array([own.shape[1] for own in ends])
+    weight = weight / weight.sum()
     error = float(np.sqrt(np.log(1 / level) / 2 * (weight**2 / n_rows).sum()))
     found = [weight @ [part.chosen(share).mean() for part in parts] + error for share in shares]
     return tuple(float(min(share, 1.0)) for share in found)
 
 
 def _assumptions(
-    low: float, high: float, n_candidates: int, by_chances: bool = False
+    low: float, high: float, n_candidates: int, by_chances: bool
 ) -> tuple[str, ...]:
     arms = "rows are independent, and arms were randomised with the same chances for all"
     if by_chances:
@@ -321,52 +327,53 @@ def _assumptions(
     return tuple(own)
 
 
-class _PolicyRows(NamedTuple):
-    """Checked rows of a chunk, arms as numbers."""
+class PolicyRows(NamedTuple):
+    """Checked rows of a chunk, arms as numbers; ``chance`` (n, K + 1), where they differ."""
 
     y: Floats
     chosen: Codes
     got: Codes
     chance: Floats | None = None
 
+    def block_counts(self, n_arms: int) -> NDArray[np.intp]:
+        """Rows of each kind that blocks share out evenly: of each arm, or all if chances differ."""
+        if self.chance is not None:
+            return np.array([len(self.y)])
+        return np.bincount(self.got, minlength=n_arms + 1)
+
 
 def _checked(
     chunk: PolicyChunk, is_first: bool, n_arms: int, chance: ArrayLike | None
-) -> _PolicyRows:
+) -> PolicyRows:
     y, chosen, got = chunk
     if is_first != (chosen is None):
-        raise ValueError(
-            f"chosen should be None in the first chunk, which is not bet on, and given in the "
-            f"others; got {'none' if chosen is None else 'arms'}. Set some rows apart as the first."
-        )
+        raise InputError(
+            "chosen", "None in the first chunk, which is not bet on, and given in the others",
+            "none" if chosen is None else "arms", "Set some rows apart as the first.",
+        )  # fmt: skip
     outcome = check_column(y, "y")
-    arms = [
-        _codes(values, name, len(outcome), n_arms)
-        for name, values in (("chosen", chosen), ("got", got))
-        if values is not None
-    ]
-    if chance is None:
-        return _PolicyRows(outcome, arms[0], arms[-1])
-    table = np.asarray(chance, dtype=np.float64)
-    right = table.shape == (len(outcome), n_arms + 1) and (table > 0).all()
-    if not right or np.abs(table.sum(axis=1) - 1).max(initial=0.0) > 1e-6:
-        raise ValueError(
-            f"propensity should have a row for each of {len(outcome):,} people of a chunk, the "
-            f"chances of the control and of {n_arms} arms, above 0, which add up to 1; got an "
-            f"array of shape {table.shape} or other numbers. Pass the chances by design."
-        )
-    return _PolicyRows(outcome, arms[0], arms[-1], table)
-
-
-def _codes(values: ArrayLike, name: str, n_rows: int, n_arms: int) -> Codes:
-    numbers = check_column(values, name, n_rows)
-    codes = numbers.astype(np.intp)
-    if (codes != numbers).any() or codes.min() < 0 or codes.max() > n_arms:
-        raise ValueError(
-            f"{name} should be whole numbers from 0, the control, to {n_arms}, got "
-            f"{numbers.min():g} to {numbers.max():g}. Number the arms so."
-        )
-    return codes
+    arms = []
+    for name, values in (("chosen", got if chosen is None else chosen), ("got", got)):
+        numbers = check_column(values, name, len(outcome))
+        codes = numbers.astype(np.intp)
+        if (codes != numbers).any() or codes.min() < 0 or codes.max() > n_arms:
+            raise InputError(
+                name, f"whole numbers from 0, the control, to {n_arms}",
+                f"{numbers.min():g} to {numbers.max():g}", "Number the arms so.",
+            )  # fmt: skip
+        arms.append(codes)
+    table = None if chance is None else np.asarray(chance, dtype=np.float64)
+    if table is not None and not (
+        table.shape == (len(outcome), n_arms + 1)
+        and (table > 0).all()
+        and np.abs(table.sum(axis=1) - 1).max(initial=0.0) <= 1e-6
+    ):
+        raise InputError(
+            "propensity", f"a row for each of {len(outcome):,} people of a chunk, the chances of "
+            f"the control and of {n_arms} arms, above 0, which add up to 1",
+            f"an array of shape {table.shape} or other numbers", "Pass the chances by design.",
+        )  # fmt: skip
+    return PolicyRows(outcome, arms[0], arms[1], table)
 
 
 def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats | None:
@@ -375,180 +382,114 @@ def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats 
     The value of one outcome is taken out: bounds are in units of the outcome.
     """
     if (value is None) != (cost is None):
-        raise ValueError("value and cost should come together, got one of them. Pass both.")
+        raise InputError("value", "given together with cost", "one of them", "Pass both.")
     if value is None:
         return None
-    if not value > 0:
-        raise ValueError(f"value should be above 0, got {value!r}. Pass that of one outcome.")
+    value = check_positive(value, "value", "Pass that of one outcome.")
     costs = np.broadcast_to(check_column(np.atleast_1d(cost), "cost"), (n_arms,))
     return np.concatenate([[0.0], costs]) / (value * unit)
 
 
-def _block_ends(chunks: list[Codes], n_arms: int) -> list[NDArray[np.int64]]:
-    """Of each chunk (K + 1, blocks): rows of each arm up to a block, by the arms that rows got."""
-    size = max(block_size(sum(map(len, chunks))), 2.0 * (n_arms + 1))
+def block_ends(counts: Sequence[NDArray[np.intp]], n_arms: int) -> list[NDArray[np.int64]]:
+    """Of each chunk (kinds, blocks): rows of each kind up to a block, by how many there are."""
+    size = max(block_size(int(sum(own.sum() for own in counts))), 2.0 * (n_arms + 1))
     ends = []
-    for got in chunks:
-        counts = np.bincount(got, minlength=n_arms + 1)
-        n_blocks = max(1, int(min(len(got) / size, counts.min())))
+    for own in counts:
+        n_blocks = max(1, int(min(own.sum() / size, own.min())))
         places = np.arange(1, n_blocks + 1)
-        ends.append(np.rint(np.outer(counts, places) / n_blocks).astype(np.int64))
+        ends.append(np.rint(np.outer(own, places) / n_blocks).astype(np.int64))
     return ends
 
 
-def _played(
-    game: _Game | _ChanceGame,
-    stakes: list[Stake],
-    seeds: Sequence[np.random.SeedSequence],
-    level: float,
-) -> list[float]:
-    """A bound for each target, of outcomes in [0, 1]."""
-    wealth = np.zeros((len(seeds), len(stakes)))
-    for number, seed in enumerate(track(seeds, len(seeds), "betting on blocks")):
-        rng = np.random.default_rng(seed)
-        for part, ends in zip(game.chunks, game.ends, strict=True):
-            statistics = game.statistics(part, ends, rng)
-            for target, (w, stake) in enumerate(zip(statistics, stakes, strict=True)):
-                wealth[number, target] += np.log1p(stake.bet * (w - stake.theta)).sum()
-    n_blocks = sum(end.shape[1] for end in game.ends)
-    total = logsumexp(wealth, axis=0) - np.log(len(seeds))
-    return [
-        float(stake.theta + (log_w + np.log(level)) / (stake.bet * n_blocks))
-        for stake, log_w in zip(stakes, total, strict=True)
-    ]
-
-
-def _sized(low: float, variance: float, n_blocks: int, level: float) -> Stake:
-    """The bet around 0 that is best for a variance of a block, if its floor allows it."""
-    best = float(np.sqrt(2 * np.log(1 / level) / (n_blocks * variance)))
-    return Stake(0.0, min(best, LARGEST_LOSS / low), low)
-
-
 @dataclass(frozen=True)
-class _Game:
-    """What is fixed before the first bet: from the pilot, and from the arms that rows got."""
+class Game:
+    """What is fixed before the first bet: from the pilot, and from the arms that rows got.
 
-    chunks: list[_PolicyRows]
+    ``means``: guesses of the arms' mean outcomes, where chances are known and differ; otherwise
+    ``shift`` is taken off all outcomes. ``stakes``: the bets on gain, gain beyond random people,
+    and net value.
+    """
+
     n_arms: int
     shift: float
+    means: ArmMeans | None
     prices: Floats | None
     ends: list[NDArray[np.int64]]
+    stakes: tuple[Stake, ...]
 
     @classmethod
     def of(
-        cls, pilot: _PolicyRows, chunks: list[_PolicyRows], n_arms: int, prices: Floats | None
-    ) -> _Game:
-        ends = _block_ends([part.got for part in chunks], n_arms)
+        cls,
+        pilot: PolicyRows,
+        chunks: list[PolicyRows],
+        n_arms: int,
+        prices: Floats | None,
+        treated_share: float,
+        level: float,
+    ) -> Game:
+        ends = block_ends([part.block_counts(n_arms) for part in chunks], n_arms)
+        sizes = np.hstack([np.diff(end, axis=1, prepend=0) for end in ends])
+        share = float(np.clip(treated_share, 0.01, 1.0))
         # A prior of one row keeps the guess sane if there are hardly any.
-        shift = float((pilot.y.sum() + 0.5) / (len(pilot.y) + 1))
-        return cls(chunks, n_arms, shift, prices, ends)
-
-    def stakes(self, treated_share: float, level: float) -> list[Stake]:
-        """The bets on gain, gain beyond random people, and net value, all around 0."""
-        m, share = self.shift, float(np.clip(treated_share, 0.01, 1.0))
-        sizes = np.hstack([np.diff(end, axis=1, prepend=0) for end in self.ends])
-        # As if arms were chosen without looking at outcomes, and each as often.
-        parts = np.full((self.n_arms + 1, 1), share / self.n_arms)
-        parts[0] = share
-        noise = m * (1 - m) * float((parts / sizes).sum(axis=0).mean()) + 1e-12
-        dearest = 0.0 if self.prices is None else float(self.prices.max())
-        floor = self.n_arms * m + 1 - m
-        return [
-            _sized(low, variance, sizes.shape[1], level)
-            for low, variance in (
-                (floor, noise),
-                ((self.n_arms + 1) * max(m, 1 - m), noise * max(1 - share, 0.1)),
-                (floor + dearest, noise),
-            )
-        ]
+        shift, means = float((pilot.y.sum() + 0.5) / (len(pilot.y) + 1)), None
+        # Variances are as if arms were chosen without looking at outcomes, and each as often.
+        if pilot.chance is None:
+            parts = np.full((n_arms + 1, 1), share / n_arms)
+            parts[0] = share
+            noise = shift * (1 - shift) * float((parts / sizes).sum()) + 1e-12 * sizes.shape[1]
+            floor = n_arms * shift + 1 - shift
+            floor_beyond = (n_arms + 1) * max(shift, 1 - shift)
+        else:
+            means = ArmMeans.of(pilot.y, pilot.got, pilot.chance)
+            h = means.effects(pilot.y, pilot.got, pilot.chance)[:, 1:]
+            prior = PRIOR_ROWS * PRIOR_VARIANCE * (1 / means.least[1:] + 1 / means.least[0])
+            square = ((h**2).sum(axis=0) + prior) / (len(h) + PRIOR_ROWS)
+            noise = share * float(square.mean()) * float((1 / sizes).sum())
+            # How far below 0 the h of any row and arm may be, and above.
+            rise, control = means.mean[1:] - means.mean[0], means.mean[0]
+            below = np.maximum(means.mean[1:] / means.least[1:], (1 - control) / means.least[0])
+            above = np.maximum((1 - means.mean[1:]) / means.least[1:], control / means.least[0])
+            floor = max(float((below - rise).max()), 0.0)
+            floor_beyond = floor + max(float((above + rise).max()), 0.0)
+        dearest = 0.0 if prices is None else float(prices.max())
+        floors = floor, floor_beyond, floor + dearest
+        variances = noise, noise * max(1 - share, 0.1), noise
+        stakes = tuple(
+            Stake(0.0, float(best_bet(variance, level, lowest)), lowest)
+            for lowest, variance in zip(floors, variances, strict=True)
+        )
+        return cls(n_arms, shift, means, prices, ends, stakes)
 
     def statistics(
-        self, part: _PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
+        self, part: PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[Floats, Floats, Floats]:
         """w of every block of a new dealing: gain, beyond random people, net value; (blocks,)."""
-        n_arms, n_blocks = self.n_arms, ends.shape[1]
-        sizes = np.diff(ends, axis=1, prepend=0)
+        n_blocks, sizes = ends.shape[1], np.diff(ends, axis=1, prepend=0)
+        kind = part.got if self.means is None else np.zeros(len(part.y), np.intp)
         block = np.empty(len(part.y), np.int64)
-        for arm in range(n_arms + 1):
-            own = rng.permutation(np.flatnonzero(part.got == arm))
-            block[own] = np.repeat(np.arange(n_blocks), sizes[arm])
-        r = part.y - self.shift
+        for number, own_sizes in enumerate(sizes):
+            own = rng.permutation(np.flatnonzero(kind == number))
+            block[own] = np.repeat(np.arange(n_blocks), own_sizes)
         total = sizes.sum(axis=0)
+        effect_of = self._effects(part, block, sizes)
         gain, beyond = np.zeros(n_blocks), np.zeros(n_blocks)
-        for arm in range(1, n_arms + 1):
-            is_chosen = part.chosen == arm
+        for arm in range(1, self.n_arms + 1):
+            is_chosen, effect = part.chosen == arm, effect_of(arm)
             given = np.bincount(block, is_chosen, minlength=n_blocks)
-            for got, sign in ((arm, 1.0), (0, -1.0)):
-                some = part.got == got
-                own, chosen, scale = block[some], is_chosen[some], sign / sizes[got]
-                gain += scale * np.bincount(own, r[some] * chosen, minlength=n_blocks)
-                others = (given[own] - chosen) / (total[own] - 1)
-                away = r[some] * (chosen - others)
-                beyond += scale * np.bincount(own, away, minlength=n_blocks)
+            others = (given[block] - is_chosen) / (total[block] - 1)
+            gain += np.bincount(block, effect * is_chosen, minlength=n_blocks)
+            beyond += np.bincount(block, effect * (is_chosen - others), minlength=n_blocks)
         net = gain
         if self.prices is not None:
             net = gain - np.bincount(block, self.prices[part.chosen], minlength=n_blocks) / total
         return gain, beyond, net
 
-
-@dataclass(frozen=True)
-class _ChanceGame:
-    """The same where chances of the arms are known and differ: blocks are of any rows."""
-
-    chunks: list[_PolicyRows]
-    n_arms: int
-    pilot: PolicyPilot
-    prices: Floats | None
-    ends: list[NDArray[np.int64]]
-
-    @classmethod
-    def of(
-        cls, first: _PolicyRows, chunks: list[_PolicyRows], n_arms: int, prices: Floats | None
-    ) -> _ChanceGame:
-        assert first.chance is not None
-        pilot = PolicyPilot.of(first.y, first.got, first.chance)
-        size = max(block_size(sum(len(part.y) for part in chunks)), 2.0 * (n_arms + 1))
-        ends = []
-        for part in chunks:
-            n_blocks = max(1, int(len(part.y) / size))
-            places = np.arange(1, n_blocks + 1)
-            ends.append(np.rint(len(part.y) * places / n_blocks).astype(np.int64)[None, :])
-        return cls(chunks, n_arms, pilot, prices, ends)
-
-    def stakes(self, treated_share: float, level: float) -> list[Stake]:
-        """The bets on gain, gain beyond random people, and net value, all around 0."""
-        share = float(np.clip(treated_share, 0.01, 1.0))
-        sizes = np.concatenate([np.diff(end[0], prepend=0) for end in self.ends])
-        # As if arms were chosen without looking at outcomes, and each as often.
-        noise = share * float(self.pilot.square.mean()) * float((1 / sizes).mean())
-        dearest = 0.0 if self.prices is None else float(self.prices.max())
-        below, above = self.pilot.floors
-        return [
-            _sized(low, variance, len(sizes), level)
-            for low, variance in (
-                (below, noise),
-                (below + above, noise * max(1 - share, 0.1)),
-                (below + dearest, noise),
-            )
-        ]
-
-    def statistics(
-        self, part: _PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
-        """w of every block of a new dealing: gain, beyond random people, net value; (blocks,)."""
-        assert part.chance is not None
-        n, n_blocks, sizes = len(part.y), ends.shape[1], np.diff(ends[0], prepend=0)
-        block = np.empty(n, np.int64)
-        block[rng.permutation(n)] = np.repeat(np.arange(n_blocks), sizes)
-        h = self.pilot.effects(part.y, part.got, part.chance)
-        gain = np.bincount(block, h[np.arange(n), part.chosen], minlength=n_blocks) / sizes
-        beyond = np.zeros(n_blocks)
-        for arm in range(1, self.n_arms + 1):
-            is_chosen = part.chosen == arm
-            given = np.bincount(block, is_chosen, minlength=n_blocks)
-            others = (given[block] - is_chosen) / (sizes[block] - 1)
-            beyond += np.bincount(block, h[:, arm] * (is_chosen - others), minlength=n_blocks)
-        net = gain
-        if self.prices is not None:
-            net = gain - np.bincount(block, self.prices[part.chosen], minlength=n_blocks) / sizes
-        return gain, beyond / sizes, net
+    def _effects(
+        self, part: PolicyRows, block: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> Callable[[int], Floats]:
+        """What each row adds to the estimated effect of an arm in its block, (n,)."""
+        if self.means is not None and part.chance is not None:
+            h = self.means.effects(part.y, part.got, part.chance)
+            return lambda arm: h[:, arm] / sizes[0, block]
+        own = (part.y - self.shift) / sizes[part.got, block]
+        return lambda arm: np.where(part.got == arm, own, np.where(part.got == 0, -own, 0.0))

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from auucmax._errors import InputError
 from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
@@ -24,14 +25,13 @@ from auucmax._validation import (
     check_chance,
     check_column,
     check_labels,
-    check_level,
     check_mask,
-    check_whole,
 )
 from auucmax.certificates.betting import dense_ranks, known_range
-from auucmax.certificates.blocks import BlockDesign, DealtUnits, block_size, n_dealings_of
-from auucmax.certificates.fixed_bets import LEAST, BetRows, Pilot, SizesBets, one_size_bounds
-from auucmax.certificates.known_chances import ChancePilot, as_one_arm, randomised
+from auucmax.certificates.blocks import DealtUnits, check_dealings
+from auucmax.certificates.bound import shared_level
+from auucmax.certificates.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
+from auucmax.certificates.known_chances import effect_pilot, randomised
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
@@ -85,7 +85,7 @@ def progressive_certificate(
     propensity : known chance of treatment of each row, an array for each chunk, where it was not
         the same for all; each row was treated by an independent draw. Bets are then on
         Horvitz-Thompson statistics. Chances less than .8 times as far from 0 and 1 as those of
-        the first chunk are refused: how large bets are must not depend on the rows that are bet on.
+        the first chunk are refused: the size of bets must not depend on the rows that are bet on.
     n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 2 at least).
     random_state : of the dealings.
 
@@ -100,80 +100,77 @@ def progressive_certificate(
     >>> progressive_certificate(chunks).gain_lower_bound > 0.003
     True
     """
-    check_level(delta, "delta")
-    n_candidates = check_whole(n_candidates, "n_candidates", 1)
-    random_state = check_whole(random_state, "random_state", 0)
-    rows = _checked(chunks, groups, propensity)
-    low, high = _range_of(rows, outcome_range)
-    rows = [part._replace(y=(part.y - low) / (high - low)) for part in rows]
-    if n_dealings is None:
-        # Plus 1: all chunks may be empty.
-        n_dealings = n_dealings_of(sum(len(part.y) for part in rows) + 1)
-    n_dealings = check_whole(n_dealings, "n_dealings", 1)
-    level = delta / (2 if joint else 1) / n_candidates
-    bounds, judged = _bounds(rows[0], rows[1:], level, n_dealings, random_state)
-    before = np.cumsum([len(part.y) for part in rows])
-    shares = [float(before[k] / before[-1]) for k in judged] or [0.0]
+    level = shared_level(delta, n_candidates) / (2 if joint else 1)
+    first, *later = _checked(chunks, groups, propensity)
+    y = np.concatenate([part.y for part in (first, *later)])
+    if outcome_range is None and not np.isin(y, (0, 1)).all():
+        raise InputError(
+            "outcomes", "0/1, or given with outcome_range=(lowest, highest), as they are possible",
+            f"outcomes from {y.min():g} to {y.max():g} and no range",
+            "Pass it, or use the interval of auuc_inference, which is no guarantee.",
+        )  # fmt: skip
+    low, high = 0.0, 1.0
+    if outcome_range is not None:
+        low, high = known_range(outcome_range, y.min(), y.max())
+    # Plus 1: all chunks may be empty.
+    n_dealings, seed = check_dealings(n_dealings, len(y) + 1, random_state)
+    by_chance = propensity is not None
+    units = [DealtUnits.of(part.treated, part.clusters) for part in later]
+    if by_chance:  # blocks may not depend on treatment
+        units = [own.as_one_arm() for own in units]
+    least = (2, 0) if by_chance else (1, 1)
+    judged = [k for k, own in enumerate(units) if np.greater_equal(own.counts, least).all()]
+    bounds = list(LEAST)
+    if judged:
+        if by_chance:
+            means, pilot = effect_pilot((first.y - low) / (high - low), first.treated, first.chance)
+        else:
+            pilot = Pilot.of((first.y - low) / (high - low), first.treated)
+        rows = []
+        for k in judged:
+            part, residual = later[k], (later[k].y - low) / (high - low)
+            if by_chance:
+                residual = means.one_effect(residual, part.treated, part.chance)
+            rows.append(BetRows(dense_ranks(part.score)[None], residual, units[k]))
+        counts = [own.units.counts for own in rows]
+        bounds, _ = one_size_bounds(pilot, counts, lambda _: rows, level, n_dealings, seed)
+    sizes = [len(part.y) for part in (first, *later)]
+    shares = [float(sum(sizes[: k + 1]) / sum(sizes)) for k in judged] or [0.0]
+    clustered = groups is not None and len(y) > 0
+    chance = np.concatenate([part.chance for part in (first, *later)]) if by_chance else None
+    assumptions = [
+        randomised("clusters" if clustered else "rows", chance),
+        f"outcomes lie in [{low:g}, {high:g}]",
+        "rows were assigned to chunks at random, and each model, with all its choices, comes from "
+        "the chunks before the one that it is judged on",
+    ]
+    if n_candidates > 1:
+        assumptions.append(
+            f"the {n_candidates} ways of making models were fixed without looking at them"
+        )
+    if clustered:
+        assumptions.append("people are counted so that every cluster weighs the same")
     return ProgressiveCertificate(
         lower_bound=bounds[0] * (high - low),
         gain_lower_bound=bounds[1] * (high - low),
         delta=delta,
         joint=joint,
-        n_rows=sum(len(rows[k + 1].y) for k in judged),
+        n_rows=sum(sizes[k + 1] for k in judged),
         n_models=len(judged),
         trained_on=(shares[0], shares[-1]),
-        assumptions=_assumptions(low, high, n_candidates, rows),
-        n_candidates=n_candidates,
+        assumptions=tuple(assumptions),
+        n_candidates=int(n_candidates),
     )
 
 
 class _Rows(NamedTuple):
-    """The checked rows of a chunk; ``score`` is empty in the first."""
+    """The checked rows of a chunk; ``score`` is empty in the first, ``chance`` if it is equal."""
 
     y: Floats
     score: Floats
     treated: Bools
     clusters: NDArray[np.intp] | None
-    chance: Floats | None = None
-
-
-def _bounds(
-    first: _Rows, later: list[_Rows], level: float, n_dealings: int, random_state: int
-) -> tuple[list[float], list[int]]:
-    """The two bounds, of outcomes in [0, 1], and which of the later chunks were bet on."""
-    units = [DealtUnits.of(part.treated, part.clusters) for part in later]
-    judged = [k for k, own in enumerate(units) if len(own.treated) and len(own.control)]
-    if first.chance is not None:  # blocks may not depend on treatment
-        units = [as_one_arm(own) for own in units]
-        judged = [k for k, own in enumerate(units) if len(own.treated) > 1]
-    if not judged:
-        return list(LEAST), judged
-    # One size for all chunks, so that the mean over blocks is that over rows.
-    size = block_size(sum(len(units[k].treated) + len(units[k].control) for k in judged))
-    designs = [
-        BlockDesign.of(len(units[k].treated), len(units[k].control), size=size, pilot=False)
-        for k in judged
-    ]
-    pilot, residuals = _pilot(first, [later[k] for k in judged])
-    parts = [
-        BetRows(dense_ranks(later[k].score)[None], residual, units[k])
-        for k, residual in zip(judged, residuals, strict=True)
-    ]
-    seed = np.random.SeedSequence(random_state)
-    bounds, _ = one_size_bounds(pilot, designs, lambda _: parts, level, n_dealings, seed)
-    return bounds, judged
-
-
-def _pilot(first: _Rows, later: list[_Rows]) -> tuple[SizesBets, list[Floats]]:
-    """What decides the bets, and what is bet on of each of the later chunks."""
-    if first.chance is None:
-        return Pilot.of(first.y, first.treated), [part.y for part in later]
-    pilot = ChancePilot.of(first.y, first.treated, first.chance)
-    return pilot, [
-        pilot.effects(part.y, part.treated, part.chance)
-        for part in later
-        if part.chance is not None
-    ]
+    chance: Floats
 
 
 def _checked(
@@ -183,77 +180,48 @@ def _checked(
 ) -> list[_Rows]:
     """The chunks as arrays; a chunk may be empty or lack an arm, and is then not bet on."""
     if len(chunks) < 2:
-        raise ValueError(
-            f"chunks should hold at least two, the first of which is only trained on; got "
-            f"{len(chunks)}. Deal the rows into more chunks."
-        )
-    _check_numbers(len(chunks), groups=groups, propensity=propensity)
-    rows, labels = [], list[NDArray[Any]]()
+        raise InputError(
+            "chunks", "at least two, the first of which is only trained on", str(len(chunks)),
+            "Assign the rows to more chunks.",
+        )  # fmt: skip
+    for name, arrays in (("groups", groups), ("propensity", propensity)):
+        if arrays is not None and len(arrays) != len(chunks):
+            raise InputError(
+                name, f"one array for each of the {len(chunks)} chunks", str(len(arrays)),
+                "Cut the column as the rows were cut.",
+            )  # fmt: skip
+    rows, labels = [], list[NDArray[Any]]([np.empty(0)])
     for k, (y, score, treated) in enumerate(chunks):
         if (score is None) != (k == 0):
-            raise ValueError(
-                f"score should be None in chunk 0, before any model is fitted, and given in all "
-                f"others; got {'none' if score is None else 'scores'} in chunk {k}. Score chunk k "
-                f"with the model of the chunks before it."
-            )
+            raise InputError(
+                "score", "None in chunk 0, before any model is fitted, and given in all others",
+                f"{'none' if score is None else 'scores'} in chunk {k}",
+                "Score chunk k with the model of the chunks before it.",
+            )  # fmt: skip
+        none = np.empty(0)
         if np.size(y) == np.size(treated) == 0:
-            none = None if propensity is None else np.empty(0)
-            rows.append(_Rows(np.empty(0), np.empty(0), np.empty(0, bool), None, none))
+            rows.append(_Rows(none, none, np.empty(0, bool), None, none))
             continue
         outcome = check_column(y, "y")
-        given = np.empty(0) if score is None else check_column(score, "score", len(outcome))
         clusters = None
         if groups is not None:
-            own, clusters = np.unique(
-                check_labels(groups[k], "groups", len(outcome)), return_inverse=True
+            given = check_labels(groups[k], "groups", len(outcome))
+            names, clusters = np.unique(given, return_inverse=True)
+            labels.append(names)
+        rows.append(
+            _Rows(
+                outcome,
+                none if score is None else check_column(score, "score", len(outcome)),
+                check_mask(treated, "treated", len(outcome)),
+                clusters,
+                none if propensity is None else check_chance(propensity[k], len(outcome)),
             )
-            labels.append(own)
-        arms = check_mask(treated, "treated", len(outcome))
-        chance = None if propensity is None else check_chance(propensity[k], len(outcome))
-        rows.append(_Rows(outcome, given, arms, clusters, chance))
-    names, counts = np.unique(np.concatenate(labels or [np.empty(0)]), return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(
-            f"a cluster should lie in one chunk, got {int((counts > 1).sum())} that reach into "
-            f"another, such as {names[counts > 1][0]!r}: its rows depend on those that models "
-            f"trained on. Assign whole clusters to chunks."
         )
+    names, counts = np.unique(np.concatenate(labels[1:] or labels), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            "groups", "clusters that each lie in one chunk",
+            f"{int((counts > 1).sum())} that reach into another, such as {names[counts > 1][0]!r}",
+            "Assign whole clusters to chunks: models must not know the rows that judge them.",
+        )  # fmt: skip
     return rows
-
-
-def _check_numbers(n_chunks: int, **columns: Sequence[ArrayLike] | None) -> None:
-    for name, arrays in columns.items():
-        if arrays is not None and len(arrays) != n_chunks:
-            raise ValueError(
-                f"{name} should be one array for each of the {n_chunks} chunks, got "
-                f"{len(arrays)}. Cut the column as the rows were cut."
-            )
-
-
-def _range_of(rows: list[_Rows], outcome_range: tuple[float, float] | None) -> tuple[float, float]:
-    y = np.concatenate([part.y for part in rows])
-    if outcome_range is None:
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError(
-                f"outcomes should be 0/1, or come with outcome_range=(lowest, highest), as they "
-                f"are possible, to get a guarantee; got outcomes from {y.min():g} to {y.max():g} "
-                f"and no range. Pass it, or be content with the interval of auuc_inference."
-            )
-        return 0.0, 1.0
-    return known_range(outcome_range, y.min(), y.max())
-
-
-def _assumptions(low: float, high: float, n_candidates: int, rows: list[_Rows]) -> tuple[str, ...]:
-    clustered = any(part.clusters is not None for part in rows)
-    chances = [part.chance for part in rows if part.chance is not None]
-    own = [
-        randomised("clusters" if clustered else "rows", np.concatenate([*chances, np.empty(0)])),
-        f"outcomes lie in [{low:g}, {high:g}]",
-        "rows were assigned to chunks at random, and each model, with all its choices, comes from "
-        "the chunks before the one that it is judged on",
-    ]
-    if n_candidates > 1:
-        own.append(f"the {n_candidates} ways of making models were fixed without looking at them")
-    if clustered:
-        own.append("people are counted so that every cluster weighs the same")
-    return tuple(own)

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from auucmax._errors import InputError
 from auucmax._validation import (
-    Bools,
     Floats,
     check_column,
     check_groups,
@@ -40,16 +40,15 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, n_dealings_of
-from auucmax.certificates.fixed_bets import LARGEST_LOSS
+from auucmax.certificates.blocks import block_size, check_dealings
+from auucmax.certificates.fixed_bets import PRIOR_VARIANCE, best_bet
 
 Codes = NDArray[np.intp]
 PILOT_ROWS = 100  #: of a stratum that are not bet on, but a tenth at most, and 1% of many
 _LARGER = 2.0  # than the largest group of these another may be
-_PRIOR_VARIANCE = 0.1
 
 
-class GroupsError(ValueError):
+class GroupsError(InputError):
     """Groups are larger than bounds are about, or not each in one arm and one stratum."""
 
 
@@ -111,38 +110,46 @@ def strata_bounds(
     """
     check_level(delta, "delta")
     outcome = check_column(y, "y")
-    sums = _coefficients(weights)
-    if sums.shape[2] == 2:
+    sums = np.asarray(weights, dtype=np.float64)
+    if sums.ndim < 3:
+        sums = np.atleast_2d(sums)[:, :, None] * np.array([-1.0, 1.0])
+    if np.abs(sums.sum(axis=2)).max() > 1e-9 * max(1.0, float(np.abs(sums).max())):
+        raise InputError(
+            "weights", "such that those of arms sum to 0 in each stratum", "others",
+            "Compare each arm with another.",
+        )  # fmt: skip
+    _, n_strata, n_arms = sums.shape
+    if n_arms == 2:
         arm = check_treatment(treatment, len(outcome)).astype(np.intp)
     else:
-        arm = _codes(treatment, len(outcome), sums.shape[2], "treatment")
-    code = _codes(stratum, len(outcome), sums.shape[1], "stratum")
+        arm = _codes(treatment, len(outcome), n_arms, "treatment")
+    code = _codes(stratum, len(outcome), n_strata, "stratum")
     low, high = known_range(outcome_range, outcome.min(), outcome.max())
-    units = Units.of((outcome - low) / (high - low), arm, code, groups)
-    sums = sums * (units.counts(sums.shape[1]) / np.maximum(np.bincount(
-        code, minlength=sums.shape[1]), 1))[:, None]  # fmt: skip
-    dealings = n_dealings_of(len(outcome)) if n_dealings is None else n_dealings
-    own_seed = np.random.SeedSequence(check_whole(random_state, "random_state", 0))
-    first, *seeds = own_seed.spawn(1 + check_whole(dealings, "n_dealings", 1))
-    used = np.flatnonzero((sums != 0).any(axis=(0, 2)))
-    rng = np.random.default_rng(first)
-    pilots = [Pilot.of(units.of_stratum(int(s), (sums[:, s] != 0).any(axis=0)), rng) for s in used]
+    dealings, seed = check_dealings(n_dealings, len(outcome), random_state)
     if largest_group is not None and groups is None:
-        raise ValueError(
-            f"largest_group should come with groups, got {largest_group} without. Pass the groups, "
-            f"or leave it out."
-        )
+        raise InputError(
+            "largest_group", "given together with groups", f"{largest_group} without",
+            "Pass the groups, or leave it out.",
+        )  # fmt: skip
+    first, *seeds = seed.spawn(1 + dealings)
+    used = np.flatnonzero((sums != 0).any(axis=(0, 2)))
+    units = Units.of((outcome - low) / (high - low), arm, code, groups)
+    n_rows = np.bincount(code, minlength=n_strata)
+    n_units = np.bincount(units.stratum, minlength=n_strata)
+    sums = sums * (n_units / np.maximum(n_rows, 1))[:, None]
+    rng = np.random.default_rng(first)
+    pilots = [Pilot.of(units, int(s), (sums[:, s] != 0).any(axis=0), rng) for s in used]
     most_rows = None if groups is None else _most_rows(pilots, largest_group)
     strata = [Stratum.of(pilot, most_rows) for pilot in pilots]
     both = np.concatenate([sums, -sums])[:, used]  # the second half: for upper bounds
-    bets = _bets(strata, both, delta)
-    wealth = np.array([_log_wealth(strata, both, bets, seed) for seed in seeds])
+    bets = sizes_of_bets(strata, both, delta)
+    wealth = np.array([log_wealth(strata, both, bets, seed) for seed in seeds])
     total = logsumexp(wealth, axis=0) - np.log(len(wealth))
     # No effect is beyond 1 in size, so no sum is beyond that of the weights.
     most = np.maximum(both, 0).sum(axis=2) @ np.array([one.largest for one in strata])
     found = np.maximum((total + np.log(delta)) / bets, -most) * (high - low)
     lower, upper = np.split(found, 2)
-    return StrataBounds(lower, -upper, delta, int(np.isin(code, used).sum()), most_rows)
+    return StrataBounds(lower, -upper, delta, int(n_rows[used].sum()), most_rows)
 
 
 class Units(NamedTuple):
@@ -152,123 +159,115 @@ class Units(NamedTuple):
     size: Floats
     arm: Codes
     stratum: Codes
-    are_groups: bool
 
     @classmethod
     def of(cls, y: Floats, arm: Codes, stratum: Codes, groups: ArrayLike | None) -> Units:
         if groups is None:
-            return cls(y, np.ones(len(y)), arm, stratum, False)
+            return cls(y, np.ones(len(y)), arm, stratum)
         code = check_groups(groups, len(y))
         first = np.unique(code, return_index=True)[1]
         apart = (arm != arm[first][code]) | (stratum != stratum[first][code])
         if n := len(np.unique(code[apart])):
             raise GroupsError(
-                f"the rows of a group should be in one arm and one stratum for a certificate, got "
-                f"{n:,} groups that are not. Leave groups out if each row was randomised by itself "
-                f"and rows are independent."
-            )
+                "groups", "each in one arm and one stratum for a certificate",
+                f"{n:,} groups that are not",
+                "Leave groups out if each row was randomised by itself and rows are independent.",
+            )  # fmt: skip
         total, size = (np.bincount(code, own).astype(np.float64) for own in (y, np.ones(len(y))))
-        return cls(total, size, arm[first], stratum[first], True)
-
-    def counts(self, n_strata: int) -> NDArray[np.intp]:
-        """(strata,) units."""
-        return np.bincount(self.stratum, minlength=n_strata)
-
-    def of_stratum(self, s: int, used: Bools) -> list[tuple[Floats, Floats] | None]:
-        """Sums and sizes of the units of each arm, sorted: the order of rows never matters."""
-        found: list[tuple[Floats, Floats] | None] = []
-        for number, is_used in enumerate(used):
-            own = np.flatnonzero((self.stratum == s) & (self.arm == number))
-            if is_used and not len(own):
-                raise ValueError(
-                    f"strata with a weight should have rows of both arms, got none of arm {number} "
-                    f"in stratum {s}. Give it weight 0: the effect there is unknown."
-                )
-            own = own[np.lexsort((self.size[own], self.total[own]))]
-            size = self.size[own] if self.are_groups else np.empty(0)
-            found.append((self.total[own], size) if is_used else None)
-        return found
+        return cls(total, size, arm[first], stratum[first])
 
 
 class Pilot(NamedTuple):
-    """Sums and sizes of the units of each arm in random order; the first ones are not bet on."""
+    """Sums and sizes of the units of each arm in random order; the first ones are not bet on.
 
-    arms: tuple[tuple[Floats, Floats], ...]
-    n_pilot: tuple[int, ...]
+    An arm that has no weight has no units.
+    """
+
+    totals: list[Floats]
+    sizes: list[Floats]
+    n_pilot: list[int]
 
     @classmethod
-    def of(cls, arms: Sequence[tuple[Floats, Floats] | None], rng: np.random.Generator) -> Pilot:
-        n_units = sum(len(own[0]) for own in arms if own is not None)
-        share = min(0.1, max(0.01, PILOT_ROWS / n_units))
+    def of(cls, units: Units, stratum: int, used: Sequence[bool], rng: np.random.Generator) -> Pilot:
+        arms = []
+        for number, is_used in enumerate(used):
+            own = np.flatnonzero((units.stratum == stratum) & (units.arm == number))
+            if is_used and not len(own):
+                raise InputError(
+                    "strata with a weight", "rows of both arms",
+                    f"none of arm {number} in stratum {stratum}",
+                    "Give it weight 0: the effect there is unknown.",
+                )  # fmt: skip
+            # Sorted: the order of rows never matters.
+            own = own[np.lexsort((units.size[own], units.total[own]))]
+            arms.append(own if is_used else own[:0])
+        share = min(0.1, max(0.01, PILOT_ROWS / sum(map(len, arms))))
         # The last arm first, which is the treated one of two.
-        orders = [rng.permutation(0 if own is None else len(own[0])) for own in arms[::-1]][::-1]
-        drawn = tuple(
-            (np.empty(0), np.empty(0))
-            if own is None
-            else (own[0][order], own[1][order] if len(own[1]) else own[1])
-            for own, order in zip(arms, orders, strict=True)
+        drawn = [rng.permutation(own) for own in reversed(arms)][::-1]
+        return cls(
+            [units.total[own] for own in drawn],
+            [units.size[own] for own in drawn],
+            [int(share * len(own)) for own in drawn],
         )
-        return cls(drawn, tuple(int(share * len(order)) for order in orders))
 
-    @property
-    def apart(self) -> tuple[Floats, Floats]:
-        """Sums and sizes of the units that are not bet on."""
-        found = zip(self.arms, self.n_pilot, strict=True)
-        total, size = zip(*((own[0][:n], own[1][:n]) for own, n in found), strict=True)
-        return np.concatenate(total), np.concatenate(size)
+    def apart(self, columns: list[Floats]) -> Floats:
+        """Those of the units that are not bet on, of all arms."""
+        return np.concatenate([own[:n] for own, n in zip(columns, self.n_pilot, strict=True)])
 
 
 def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
-    """Rows of a group that bounds are about, at most: one number, which the text can say."""
+    """Rows of a group that bounds are about, at most."""
     if declared is not None:
         found, why = check_whole(declared, "largest_group", 1), "as was declared"
     else:
         # Not by the groups that are bet on: they must not decide how much is.
-        found = int(_LARGER * max(pilot.apart[1].max(initial=0.0) for pilot in pilots))
+        found = int(_LARGER * max(pilot.apart(pilot.sizes).max(initial=0.0) for pilot in pilots))
         why = f"{_LARGER:g} times as many as the largest of those that size bets"
-    sizes = [size for pilot in pilots for _, size in pilot.arms]
-    if beyond := int(sum((size > found).sum() for size in sizes)):
-        most = int(max(size.max(initial=0.0) for size in sizes))
+    sizes = np.concatenate([size for pilot in pilots for size in pilot.sizes])
+    if beyond := int((sizes > found).sum()):
         raise GroupsError(
-            f"groups should have at most {found:,} rows, {why}, to be certified; got {beyond:,} "
-            f"larger ones, of up to {most:,}. Name the largest size of a group, if it is known "
-            f"without these rows, or leave them out by a rule older than the outcomes."
-        )
+            "groups", f"of at most {found:,} rows, {why}, to be certified",
+            f"{beyond:,} larger ones, of up to {int(sizes.max()):,}",
+            "Name the largest size of a group, if it is known without these rows, or leave them "
+            "out by a rule older than the outcomes.",
+        )  # fmt: skip
     return found
 
 
 class Stratum(NamedTuple):
     """Outcomes of the units of each arm that are bet on, and how they form blocks.
 
-    ``sizes`` (A, N): units of each arm in each block; ``variances`` (A,) guesses, from units that
-    are not bet on, at those of the mean over all blocks; both 0 for an arm that is not used, which
-    has no ``outcomes``. No outcome is further from another than ``largest``.
+    ``sizes`` (A, N): units of each arm in each block; ``variance``: a guess, from units that are
+    not bet on, at that of an outcome. No outcome is further from another than ``largest``.
     """
 
-    outcomes: tuple[Floats, ...]
+    outcomes: list[Floats]
     sizes: NDArray[np.int64]
-    variances: Floats
-    largest: float = 1.0
+    variance: float
+    largest: float
 
     @classmethod
-    def of(cls, drawn: Pilot, most_rows: int | None = None) -> Stratum:
-        outcomes, n_pilot = (
-            _centred(drawn) if most_rows is not None else [own[0] for own in drawn.arms],
-            drawn.n_pilot,
-        )
-        largest = 1.0 if most_rows is None else float(most_rows)
-        pilot = np.concatenate([own[:n] for own, n in zip(outcomes, n_pilot, strict=True)])
+    def of(cls, drawn: Pilot, most_rows: int | None) -> Stratum:
+        """``most_rows`` of a group; None: units are rows."""
+        outcomes = drawn.totals
+        if most_rows is not None:
+            # Less their size times the mean outcome of the pilot, which the arms share: that takes
+            # noise of sizes away and no bias in.
+            size = drawn.apart(drawn.sizes)
+            mean = float(drawn.apart(outcomes).sum() / max(size.sum(), 1.0))
+            outcomes = [
+                total - mean * own for total, own in zip(outcomes, drawn.sizes, strict=True)
+            ]
+        pilot = drawn.apart(outcomes)
         # A prior of one row keeps the guess sane if there are hardly any.
-        guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + _PRIOR_VARIANCE
-        guess /= len(pilot) + 1
-        bet_on = [own[n:] for own, n in zip(outcomes, n_pilot, strict=True)]
+        guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
+        bet_on = [own[n:] for own, n in zip(outcomes, drawn.n_pilot, strict=True)]
         counts = np.array([len(own) for own in bet_on])
         n_units = int(counts.sum())
         n_blocks = max(1, int(min(n_units / block_size(n_units), *counts[counts > 0])))
         ends = np.rint(np.outer(counts, np.arange(n_blocks + 1)) / n_blocks)
         sizes: NDArray[np.int64] = np.diff(ends, axis=1).astype(np.int64)
-        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
-        return cls(tuple(bet_on), sizes, guess * inverse.mean(axis=1) / n_blocks, largest)
+        return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows or 1))
 
     def means(self, rng: np.random.Generator) -> Floats:
         """Mean outcomes of the arms in every block of a new dealing, (A, N)."""
@@ -276,55 +275,36 @@ class Stratum(NamedTuple):
         for number in reversed(range(len(found))):
             own, sizes = self.outcomes[number], self.sizes[number]
             if len(own):
-                starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+                starts = np.cumsum(sizes) - sizes
                 found[number] = np.add.reduceat(rng.permutation(own), starts) / sizes
         return found
-
-
-def _centred(drawn: Pilot) -> list[Floats]:
-    """Sums of groups less their size times the mean outcome of the pilot.
-
-    The arms share it, so that it takes noise of sizes away and no bias in.
-    """
-    totals, sizes = drawn.apart
-    mean = float(totals.sum() / max(sizes.sum(), 1.0))
-    return [total - mean * size for total, size in drawn.arms]
-
-
-def _coefficients(weights: ArrayLike) -> Floats:
-    """(J, S, A)"""
-    found = np.asarray(weights, dtype=np.float64)
-    if found.ndim < 3:
-        found = np.atleast_2d(found)[:, :, None] * np.array([-1.0, 1.0])
-    if np.abs(found.sum(axis=2)).max() > 1e-9 * max(1.0, float(np.abs(found).max())):
-        raise ValueError(
-            "weights of arms should sum to 0 in each stratum, got others. Compare each arm with "
-            "another."
-        )
-    return found
 
 
 def _codes(values: ArrayLike, n_rows: int, n: int, name: str) -> Codes:
     found = check_one_dimensional(values, name, n_rows)
     if found.dtype.kind not in "biu" or found.min() < 0 or found.max() >= n:
-        raise ValueError(
-            f"{name} should be whole numbers from 0 to {n - 1}, a column of weights each; "
-            f"got {found.dtype} from {found.min()} to {found.max()}. Number the strata so."
-        )
+        raise InputError(
+            name, f"whole numbers from 0 to {n - 1}, a column of weights each",
+            f"{found.dtype} from {found.min()} to {found.max()}", "Number the strata so.",
+        )  # fmt: skip
     return found.astype(np.intp)
 
 
-def _bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
+def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
     """Lambda of each sum, (J,): the best one if effects were 0 and variances as guessed."""
-    variance = np.einsum("jsa,sa->j", weights**2, np.array([one.variances for one in strata]))
-    best = np.sqrt(2 * np.log(1 / delta) / np.maximum(variance, 1e-300))
-    per_block = np.array([one.largest / one.sizes.shape[1] for one in strata])
-    # No block may cost more than so much of the wealth.
-    largest = (np.maximum(weights, 0).sum(axis=2) * per_block).max(axis=1)
-    return np.minimum(best, LARGEST_LOSS / np.maximum(largest, 1e-300))
+    variance, largest = np.full(len(weights), 1e-300), np.full(len(weights), 1e-300)
+    for number, stratum in enumerate(strata):
+        sizes, own = stratum.sizes, weights[:, number]
+        n_blocks = sizes.shape[1]
+        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+        variance += own**2 @ inverse.mean(axis=1) * stratum.variance / n_blocks
+        # No block may cost more than its part of the wealth.
+        loss = np.maximum(own, 0).sum(axis=1) * stratum.largest / n_blocks
+        largest = np.maximum(largest, loss)
+    return np.asarray(best_bet(variance, delta, largest))
 
 
-def _log_wealth(
+def log_wealth(
     strata: Sequence[Stratum], weights: Floats, bets: Floats, seed: np.random.SeedSequence
 ) -> Floats:
     """ln W of each sum, (J,), after one dealing."""

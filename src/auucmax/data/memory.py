@@ -1,4 +1,4 @@
-"""Whether a table fits into memory: how many bytes it takes, and how many are free."""
+"""How many rows of a table fit into memory, and which of them make a random sample."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from auucmax._errors import InputError
-
-#: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
-#: float32, which are encoded as float64, about so many; in others fewer.
-WORKING = 10.0
-_ALWAYS = 2**28  # bytes that a table may take whatever is free
-#: Bytes of a frame, at most, for a byte of a text file; and for one of a packed one.
-_UNFOLDED, _UNPACKED = 12.0, 120.0
+#: Name of an environment variable with the megabytes that may be used, instead of the free ones.
+SETTING = "AUUCMAX_MEMORY_MB"
+_PART = 4  # a table may take a quarter of the memory; a fit takes about three times as much
+_ALWAYS = 2**28  # bytes that may be used whatever is free
+#: Bytes of a table, at most, for a byte of a text file; and for one of a packed one.
+_UNFOLDED, _UNPACKED = 24.0, 240.0
 _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
+N_BUCKETS = 2**16  #: into which rows are hashed: a sample is the first of them
 
 
 def surely_fits(files: Sequence[str], kind: str) -> bool:
@@ -26,28 +27,31 @@ def surely_fits(files: Sequence[str], kind: str) -> bool:
         return False
     packed = any(file.lower().endswith((".gz", ".zst")) for file in files)
     n_bytes = sum(os.path.getsize(file) for file in files)
-    return WORKING * (_UNPACKED if packed else _UNFOLDED) * n_bytes < usable_memory()
+    return _PART * (_UNPACKED if packed else _UNFOLDED) * n_bytes < usable_memory()
 
 
-def check_fits(some: pd.DataFrame, n_rows: int, name: str) -> None:
-    """Raise an InputError if ``n_rows`` rows such as ``some`` are too many to work with in memory.
+def most_rows(some: pd.DataFrame) -> int:
+    """The number of rows such as ``some`` that fit into a quarter of the memory.
 
-    >>> check_fits(pd.DataFrame({"age": [30.0, 40.0]}), 1_000, "rows.csv")
+    A row counts as read, and as the numbers of double precision in which a fit encodes it.
     """
-    n_bytes = some.memory_usage(deep=True, index=False).sum() * n_rows / max(len(some), 1)
-    if WORKING * n_bytes > (limit := usable_memory()):
-        raise InputError(
-            name,
-            f"a table that fits into memory, of at most {_size(limit / WORKING)} as a frame "
-            f"({_size(limit)} are free, and a fit takes about {WORKING:g} times the frame)",
-            f"{n_rows:,} rows and {some.shape[1]:,} columns, about {_size(n_bytes)}",
-            "Pass fewer rows or columns, or fit where the rows are: "
-            "AUUCMax().fit(stream_table(...)) or auucmax.spark.",
-        )
+    read = some.memory_usage(deep=True, index=False).sum() / max(len(some), 1)
+    return int(usable_memory() / _PART / (read + 8 * some.shape[1]))
+
+
+def buckets_of_sample(n_rows: ArrayLike, max_rows: int) -> int:
+    """How many of the first buckets hold at most ``max_rows`` rows together; at least one.
+
+    >>> buckets_of_sample([3, 4, 2, 5], 9)
+    3
+    """
+    return max(int((np.cumsum(n_rows) <= max_rows).sum()), 1)
 
 
 def usable_memory() -> float:
-    """Bytes that a table and the work on it may take."""
+    """Bytes that may be used: the setting, or else what is free."""
+    if setting := os.environ.get(SETTING):
+        return 1e6 * float(setting)
     return max(free_memory(), _ALWAYS)
 
 
@@ -65,7 +69,3 @@ def free_memory() -> float:
         # Pages of files that were read count as used, and are given back when they are needed.
         found.append(float(most) - float(now) + float(stat.get("inactive_file", 0)))
     return min(found, default=float(_ELSEWHERE))
-
-
-def _size(n_bytes: float) -> str:
-    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes > 1e9 else f"{n_bytes / 1e6:,.0f} MB"

@@ -26,11 +26,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from auucmax._files import DATABASES, DUCKDB, check_source, files_at, private_folder
+from auucmax._files import DUCKDB, check_source, files_at, private_folder
 from auucmax._optional import import_optional
 from auucmax.data.databases import (
-    Reading,
+    Draw,
+    Table,
     address_name,
+    as_kinds,
     connect,
     duckdb_select,
     exact_name,
@@ -39,25 +41,19 @@ from auucmax.data.databases import (
     read_postgres,
     texts_as_values,
 )
-from auucmax.data.memory import check_fits, surely_fits
+from auucmax.data.memory import surely_fits
 from auucmax.data.table_errors import (
     CSV,
     NOT_UTF_8_MESSAGE,
-    NoRowsError,
     TableError,
     check_columns,
     check_different,
     one_line,
 )
+from auucmax.data.text_types import ANY_KIND, JSON_KINDS, KINDS_BY_DECIMAL
 from auucmax.data.warehouses import COPY, copied_rows, is_table_expression, is_warehouse
 from auucmax.encoding.frames import frame_of, is_frame
-from auucmax.encoding.kinds import (
-    ANY_KIND,
-    JSON_KINDS,
-    KINDS_BY_DECIMAL,
-    MISSING_TEXTS,
-    moments_of,
-)
+from auucmax.encoding.kinds import MISSING_TEXTS
 
 _KINDS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv",
@@ -65,8 +61,11 @@ _KINDS = {
     ".jsonl": "json", ".ndjson": "json", ".json": "json",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
     ".xlsx": "excel", ".xls": "excel", ".ods": "excel",
+    ".dta": "stata", ".sas7bdat": "sas", ".xpt": "sas",
     ".duckdb": "database", ".db": "database", ".ddb": "database",
 }  # fmt: skip
+_ONE_FILE = ("database", "excel", "stata", "sas")  # kinds of which one file is read at a time
+_POSTGRES = ("postgresql://", "postgres://")
 _PACKED = (".gz", ".zst")
 _EXCEL = {".xlsx": "openpyxl", ".xls": "xlrd", ".ods": "odfpy"}
 _MAGIC = {
@@ -74,8 +73,8 @@ _MAGIC = {
 }  # fmt: skip
 #: Files that are known, and not read: what they are.
 _OTHERS = {
-    ".dta": "Stata", ".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS",
-    ".xpt": "SAS", ".rds": "R", ".rda": "R", ".rdata": "R", ".pkl": "Python", ".pickle": "Python",
+    ".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".rds": "R", ".rda": "R", ".rdata": "R",
+    ".pkl": "Python", ".pickle": "Python",
     ".xlsb": "Excel's binary form", ".xlsm": "Excel with macros", ".orc": "ORC", ".avro": "Avro",
     ".h5": "HDF5", ".hdf5": "HDF5", ".mat": "MATLAB", ".bz2": "bzip2", ".xz": "xz", ".7z": "7-Zip",
     ".rar": "RAR", ".tar": "tar", ".tgz": "tar", ".zip": "zip", ".pdf": "PDF",
@@ -88,12 +87,10 @@ WORDS = {
     "json": ("a file of JSON lines", _WHOLE),
     "database": ("a DuckDB database and the query one of it", "Check the file and the query."),
 }
-_EXACT_FLOATS = 2**53
 # A comma is last: of a file with decimal commas, both could be.
 _DELIMITERS = "\t;|,"
 _ESCAPES = {'"': None, "\\": "\\"}
-_SAMPLE_BYTES = 1 << 18
-_SAMPLE_ROWS = 10_000  # that show how much memory all rows take
+_START_BYTES = 1 << 18
 
 
 def read_table(
@@ -157,21 +154,78 @@ def read_table(
     Did you mean 'age'?
     >>> folder.cleanup()
     """
+    with open_table(
+        source, query=query, columns=columns, decimal=decimal, encoding=encoding
+    ) as table:
+        return table.frame()
+
+
+@contextmanager
+def open_table(
+    source: Any,
+    *,
+    query: str | None = None,
+    columns: Sequence[str] | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    draw: Draw | None = None,
+) -> Iterator[Table]:
+    """Open a table to read its rows as a whole or in batches; see :func:`read_table`.
+
+    With ``draw`` its rows are a random sample of those that do not fit into memory.
+    """
+    if isinstance(source, Table):
+        yield source
+        return
     form = TextForm.checked(decimal, encoding)
+    if is_frame(source):
+        form.check_kind("frame", "a frame")
+        if query is not None:
+            raise TableError(
+                "query should come with a database, got one with a frame. Leave it out."
+            )
+        rows = source if columns is None else frame_of(source, columns)[list(columns)]
+        yield Table("the table", (), held=rows, draw=draw)
+        return
+    address, n_all = str(source), None
+    if address.startswith(_POSTGRES):
+        form.check_kind("database", name := address_name(address))
+        rows, n_all = read_postgres(address, query, draw)
+        yield _held(rows, columns, name, None, n_all)
+        return
     with ExitStack() as stack:
         if is_elsewhere(source):
             form.check_kind("database", "a database")
-            files, name = copied_rows(source, query, stack, columns)
-            return read_files(files, "database", name, query=COPY, columns=columns)
-    if is_frame(source):
-        return _taken(source, query, columns, form)
-    address = str(source)
-    if not address.startswith(DATABASES):
-        files, kind, name = locate_files(address, query)
-        return read_files(files, kind, name, query=query, columns=columns, form=form)
-    name = address_name(address)
-    form.check_kind("database", name)
-    return _checked(read_postgres(address, query), columns, name)
+            files, name, n_all = copied_rows(source, query, stack, columns, draw)
+            kind, query = "database", COPY
+        else:
+            files, kind, name = locate_files(address, query)
+            form.check_kind(kind, name)
+        if kind in _READERS:
+            rows = _READERS[kind](files, columns, name)
+            yield _held(texts_as_values(rows, name), columns, name, draw)
+            return
+        own = utf8_files(files, form.encoding, stack)
+        with one_line(name, *WORDS[kind]):
+            db = stack.enter_context(connect(own[0] if kind == "database" else ":memory:"))
+            sql, texts, typed = _sql_of(db, own, kind, name, query, form.decimal)
+            table = Table.of_sql(
+                db, sql, columns, name, texts, decimal=form.decimal, typed=typed, draw=draw,
+                is_small=surely_fits(own, kind), n_drawn_from=n_all, words=WORDS[kind],
+            )  # fmt: skip
+        yield table
+
+
+def _held(
+    rows: pd.DataFrame, columns: Sequence[str] | None, name: str, draw: Draw | None,
+    n_all: int | None = None,
+) -> Table:  # fmt: skip
+    """Rows that were read, of the kinds that their columns are."""
+    if columns is not None:
+        check_columns(columns, [str(c) for c in rows.columns], name)
+        rows = rows[list(columns)]
+    names = tuple(str(c) for c in rows.columns)
+    return Table(name, names, held=as_kinds(rows), draw=draw, n_drawn_from=n_all)
 
 
 def table_of(
@@ -184,56 +238,6 @@ def table_of(
 def is_elsewhere(source: Any) -> bool:
     """Whether ibis reads the rows, which are copied then."""
     return is_table_expression(source) or (isinstance(source, str) and is_warehouse(source))
-
-
-def read_files(
-    files: list[str],
-    kind: str,
-    name: str,
-    *,
-    query: str | None = None,
-    columns: Sequence[str] | None = None,
-    form: TextForm | None = None,
-) -> pd.DataFrame:
-    """The rows of files of a kind, or of a DuckDB database; ``name`` is that of the whole."""
-    form = form or TextForm()
-    form.check_kind(kind, name)
-    if kind == "arrow":
-        rows = texts_as_values(_read_arrow(files, columns, name), name)
-    elif kind == "excel":
-        rows = texts_as_values(_read_excel(files[0], name), name)
-    else:
-        with ExitStack() as stack, by_duckdb(files, kind, name) as db:
-            files = utf8_files(files, form.encoding, stack)
-            options: dict[str, Any] = {"query": query, "columns": columns}
-            options["decimal"] = form.decimal
-            reading = plan_reading(db, files, kind, name, **options)
-            if not surely_fits(files, kind):
-                check_fits(*reading.sample(db, _SAMPLE_ROWS), name)
-            rows = reading.frame(db)
-    return _checked(rows, columns, name)
-
-
-def _checked(rows: pd.DataFrame, columns: Sequence[str] | None, name: str) -> pd.DataFrame:
-    """The columns that are asked for, of their kinds; a TableError if they or rows are missing."""
-    if columns is not None:
-        check_columns(columns, [str(c) for c in rows.columns], name)
-        rows = rows[list(columns)]
-    check_has_rows(len(rows), name, [str(c) for c in rows.columns])
-    return as_kinds(rows)
-
-
-def _taken(
-    table: Any, query: str | None, columns: Sequence[str] | None, form: TextForm
-) -> pd.DataFrame:
-    """A frame of any library, or its columns that are named."""
-    form.check_kind("frame", "a frame")
-    if query is not None:
-        raise TableError("query should come with a database, got one with a frame. Leave it out.")
-    rows = frame_of(table, columns)
-    rows = rows if columns is None else rows[list(columns)]
-    check_has_rows(len(rows), "the table", list(rows.columns))
-    return rows
 
 
 def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:
@@ -251,7 +255,7 @@ def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:
                 f"Check the path."
             )
     kinds = sorted({_kind(Path(file)) for file in found})
-    if len(kinds) > 1 or (len(found) > 1 and kinds[0] in ("database", "excel")):
+    if len(kinds) > 1 or (len(found) > 1 and kinds[0] in _ONE_FILE):
         raise TableError(
             f"{name} should stand for CSV files only, or Parquet files only, got {len(found)} "
             f"files ({', '.join(kinds)}). Name the ones to read, for example 'rows/*.parquet'."
@@ -333,35 +337,25 @@ def by_duckdb(files: Sequence[str], kind: str, name: str) -> Iterator[Any]:
         yield db
 
 
-def plan_reading(
-    db: Any,
-    files: list[str],
-    kind: str,
-    name: str,
-    *,
-    query: str | None = None,
-    columns: Sequence[str] | None = None,
-    decimal: str | None = None,
-) -> Reading:
-    """How a database or files are read; of texts, all are looked at for their types."""
+def _sql_of(
+    db: Any, files: list[str], kind: str, name: str, query: str | None, decimal: str | None
+) -> tuple[str, dict[str, int], list[str]]:
+    """SQL that reads files or a database, and what columns of texts may be: see `Table.of_sql`."""
     if kind == "database":
-        return Reading.of(db, duckdb_select(db, query, name), columns, name)
+        return duckdb_select(db, query, name), {}, []
     if kind == "csv":
         table = " UNION ALL BY NAME ".join(map(scan_csv, files))
-        kinds = dict.fromkeys(db.sql(table).columns, KINDS_BY_DECIMAL[decimal])
-        return Reading.of(db, table, columns, name, kinds, decimal)
+        return table, dict.fromkeys(db.sql(table).columns, KINDS_BY_DECIMAL[decimal]), []
     if kind == "json":
         table, kinds = _json_texts(db, files, name)
-        typed = [c for c, own in kinds.items() if own == ANY_KIND]
-        return Reading.of(db, table, columns, name, kinds, typed=typed)
+        return table, kinds, [c for c, own in kinds.items() if own == ANY_KIND]
     table = _scan(files, kind)
     schema = f"SELECT name FROM parquet_schema({list_of(files)})"
-    names = [row[0] for row in db.sql(schema).fetchall()]
     relation = db.sql(table)
-    _check_kept(relation.columns, names, name)
+    _check_kept(relation.columns, [row[0] for row in db.sql(schema).fetchall()], name)
     types = zip(relation.columns, map(str, relation.types), strict=True)
     texts = [c for c, type_ in types if type_ == "VARCHAR"]
-    return Reading.of(db, table, columns, name, dict.fromkeys(texts, ANY_KIND), typed=texts)
+    return table, dict.fromkeys(texts, ANY_KIND), texts
 
 
 def scan_csv(file: str) -> str:
@@ -414,7 +408,7 @@ def _csv_form(file: str) -> tuple[str, str, int, list[str]]:
 def _start(file: str) -> str:
     """The first lines of a file, packed or not."""
     with open_unpacked(file) as source:
-        content = source.read(_SAMPLE_BYTES)
+        content = source.read(_START_BYTES)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TableError(NOT_UTF_8_MESSAGE.format(Path(file).name, 1, "utf-16"))
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
@@ -509,7 +503,8 @@ def _read_arrow(files: list[str], columns: Sequence[str] | None, name: str) -> p
     return pd.concat(parts, ignore_index=True)
 
 
-def _read_excel(file: str, name: str) -> pd.DataFrame:
+def _read_excel(files: list[str], columns: Sequence[str] | None, name: str) -> pd.DataFrame:
+    (file,) = files
     try:
         with (
             one_line(name, "an Excel file", "Export the sheet as CSV."),
@@ -555,47 +550,25 @@ def _check_formulas(file: str, name: str) -> None:
         )
 
 
-def check_has_rows(n_rows: int, name: str, columns: Sequence[str] = ()) -> None:
-    """Raise a NoRowsError for a table without rows."""
-    if not n_rows:
-        message = f"{name} should have rows, got a table without. Check how it was written."
-        raise NoRowsError(message, columns)
+def _read_stata(files: list[str], columns: Sequence[str] | None, name: str) -> pd.DataFrame:
+    with one_line(name, "a Stata file", _WHOLE):
+        return _plain_categories(pd.read_stata(files[0]))
 
 
-def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of objects as the kinds that these are."""
-    for place, column in enumerate(frame.columns):
-        values = frame.iloc[:, place]
-        if values.dtype == object:
-            kind = pd.api.types.infer_dtype(values, skipna=True)
-            if kind == "boolean":
-                values = values.astype("boolean")
-            elif kind in ("date", "datetime"):
-                moments = moments_of(values)
-                zone = getattr(values[values.notna()].iloc[0], "tzinfo", None)
-                values = moments.dt.tz_localize(None) if zone is None else moments
-            elif kind in ("decimal", "integer"):
-                values = _exact_numbers(values)
-            else:
-                continue
-            frame = frame.assign(**{str(column): values})
-    return frame
+def _read_sas(files: list[str], columns: Sequence[str] | None, name: str) -> pd.DataFrame:
+    with one_line(name, "a SAS file", _WHOLE):
+        return _plain_categories(pd.read_sas(files[0], encoding="infer"))
 
 
-def _exact_numbers(values: pd.Series) -> pd.Series:
-    """Numbers of objects: whole ones that a float would round keep their digits."""
-    floats, known = values.astype("float64"), values[values.notna()]
-    if not (floats.abs() >= _EXACT_FLOATS).any() or (floats.abs() == float("inf")).any():
-        return floats
-    # Not value % 1: a decimal of more digits than the context of decimal has none.
-    if any(value != int(value) for value in known):
-        return floats
-    whole = known.map(int).astype(object)
-    if whole.min() < -(2**63) or whole.max() >= 2**63:
-        return whole.map(str).astype("str").reindex(values.index)
-    return whole.astype("int64" if len(known) == len(values) else "Int64").reindex(values.index)
+def _plain_categories(rows: pd.DataFrame) -> pd.DataFrame:
+    """Labelled values as their labels."""
+    labelled = rows.select_dtypes("category").columns
+    return rows.assign(**{name: rows[name].astype(object) for name in labelled})
 
 
+_READERS = {
+    "arrow": _read_arrow, "excel": _read_excel, "stata": _read_stata, "sas": _read_sas,
+}  # fmt: skip
 DECIMALS = (".", ",")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20  # characters that are copied at a time

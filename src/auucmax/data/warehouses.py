@@ -19,7 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 from auucmax._files import WAREHOUSES, private_folder
 from auucmax._optional import import_optional
-from auucmax.data.databases import SELECT, address_name, table_query
+from auucmax.data.databases import BUCKET, SELECT, Draw, address_name, table_query
+from auucmax.data.memory import N_BUCKETS, buckets_of_sample
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 
@@ -29,7 +30,9 @@ _ADVICE = "Check the address, the rights and the query."
 _HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 # Host, port and path as they should be: in others a password may have lost its place.
 _PLACE = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d*)?(?:/[\w.-]*)*")
-_SHORT = 4  # letters below which a secret is hidden as a whole word only
+_SHORT = 4  # letters below which a part of an address is looked for as a whole word only
+_FILES = ("sqlite://",)  # addresses without secrets
+_FIRST_ROWS = 10_000  # that show how much memory all rows take
 
 
 def is_table_expression(source: Any) -> bool:
@@ -39,12 +42,14 @@ def is_table_expression(source: Any) -> bool:
 
 
 def copied_rows(
-    source: Any, query: str | None, stack: ExitStack, columns: Sequence[str] | None = None
-) -> tuple[list[str], str]:
+    source: Any, query: str | None, stack: ExitStack, columns: Sequence[str] | None = None,
+    draw: Draw | None = None,
+) -> tuple[list[str], str, int | None]:  # fmt: skip
     """A DuckDB database with the rows, there until the stack is closed; and the table's name.
 
     ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
-    is run. Of the address, messages have scheme and host alone.
+    is run. Of the address, messages have scheme and host alone. With ``draw`` the rows are a sample
+    that is drawn where they are, if the database can hash, and the third result is their number.
     """
     address = source if isinstance(source, str) else ""
     name = _name(source)
@@ -55,9 +60,27 @@ def copied_rows(
         table = _table_at(address, query, name, meanwhile) if address else source
         check_columns(columns or (), table.columns, name)
         check_different(table.columns, name)
+        table, n_all = (table, None) if draw is None else _drawn(table, draw)
         file = stack.enter_context(private_folder()) / "rows.duckdb"
         _copy(table if columns is None else table.select(list(columns)), file)
-    return [str(file)], name
+    return [str(file)], name, n_all
+
+
+def _drawn(table: Any, draw: Draw) -> tuple[Any, int | None]:
+    """The table, or a sample of its rows and their number; DuckDB draws where nobody can hash."""
+    ibis = sys.modules["ibis"]
+    most = draw.most_rows(lambda: table.limit(_FIRST_ROWS).execute())
+    n_rows = int(table.count().execute())
+    if n_rows <= most:
+        return table, None
+    key = ibis.row_number() if draw.by is None else table[draw.by]
+    keyed = table.mutate(**{BUCKET: key.cast("string").hash().bit_and(N_BUCKETS - 1)})
+    try:
+        counts = keyed[BUCKET].value_counts().execute().sort_values(BUCKET)
+    except ibis.common.exceptions.IbisError:
+        return table, None
+    last = int(counts.iloc[buckets_of_sample(counts.iloc[:, 1], most) - 1, 0])
+    return keyed.filter(keyed[BUCKET] <= last).drop(BUCKET), n_rows
 
 
 def _name(source: Any) -> str:
@@ -167,54 +190,35 @@ def _without_secrets(address: str) -> Iterator[None]:
     except (TableError, ImportError, Warning):
         raise
     except Exception as error:
-        text = str(error) or type(error).__name__
-        for secret in sorted(_secrets(address), key=len, reverse=True):
-            text = _pattern(secret).sub("***", text)
-        raise RuntimeError(text) from None
+        raise RuntimeError(without_secrets(str(error), address) or type(error).__name__) from None
 
 
-def _secrets(address: str) -> set[str]:
-    """The parts of an address that may be secret, decoded: a token may be a user or any option.
+def without_secrets(text: str, address: str) -> str:
+    """The part of a message before the first word of an address, but of its scheme and host.
 
-    >>> sorted(_secrets("trino://me:p%40ss@host/shop?role=boss"))
-    ['boss', 'me', 'me:p@ss', 'p@ss']
+    A driver may write a password in quotes, escaped or encoded, in any case; what follows is its
+    rest, perhaps. Nothing is left if a part of the address has no letters or digits to look for.
+
+    >>> without_secrets("no user 'me' at host", "trino://me:p%40ss@host/shop")
+    'no user ***'
     """
+    if not address or address.startswith(_FILES):
+        return text
     parts = urlsplit(address)
     user, _, host = parts.netloc.rpartition("@")
-    given = [user, *user.split(":", 1)]
-    for option in re.split("[&;?#]", f"{parts.query}#{parts.fragment}"):
-        name, _, value = option.partition("=")
-        given.append(value or name)
-    if not _PLACE.fullmatch(place := f"{host}{parts.path}"):
-        given += re.split("[/:;&=,]", place)
-    return {unquote(own, errors="surrogateescape") for own in given if own}
-
-
-def _pattern(secret: str) -> re.Pattern[str]:
-    r"""What finds a secret however it is written: in quotes, escaped, encoded, in any case.
-
-    >>> _pattern("a'/b").sub("***", r"a'/b a\'/b a%27%2fb A%27/B a''/b a\x27/b")
-    '*** *** *** *** *** ***'
-    """
-    found = "".join(map(_written, secret))
-    if len(secret) < _SHORT:
-        found = rf"(?<![^\W_]){found}(?![^\W_])"
-    return re.compile(found, re.IGNORECASE)
-
-
-def _written(c: str) -> str:
-    """A pattern of the ways to write a character."""
-    if c in " +":  # which of the two is meant depends on who decodes
-        return r"(?:[ +]|%(?:25)*(?:20|2b))"
-    own, code = c.encode("utf-8", "surrogateescape"), ord(c)
-    ways = [re.escape(c), rf"u{code:04x}", rf"U{code:08x}", rf"x{code:02x}"]
-    ways.append(r"\\+".join(f"x{byte:02x}" for byte in own))
-    if c in "'\"":
-        ways.append(c * 2)
-    if c in "\n\r\t":
-        ways.append(repr(c)[2])
-    percent = "".join(f"%(?:25)*{byte:02x}" for byte in own)
-    return rf"(?:{percent}|\\*(?:{'|'.join(reversed(ways))}))"
+    known = host if _PLACE.fullmatch(f"{host}{parts.path}") else ""
+    secret = f"{user} {parts.query} {parts.fragment}" + ("" if known else f" {host} {parts.path}")
+    given = [unquote(own, errors="replace") for own in re.split("[:&;=,/? ]", secret) if own]
+    words = {word for own in given for word in re.findall("[A-Za-z0-9]+", own)}
+    if any(not re.search("[A-Za-z0-9]", own) for own in given):
+        return ""
+    if not words:
+        return text
+    short = "|".join(sorted(word for word in words if len(word) < _SHORT))
+    long = "|".join(sorted(word for word in words if len(word) >= _SHORT))
+    pattern = "|".join(filter(None, [long, rf"(?<![^\W_])(?:{short})(?![^\W_])" if short else ""]))
+    found = re.search(rf"\S*?(?:{pattern})", text, re.IGNORECASE)
+    return text if found is None else f"{text[: found.start()]}***"
 
 
 def is_warehouse(address: str) -> bool:

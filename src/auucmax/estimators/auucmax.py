@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.learning_rows import LearningRows, array_rows, scaled_weights
-from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
-from auucmax.estimators.scaling import SCALES, warn_of_ranges
-from auucmax.metrics.bins import score_levels
-from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
-from auucmax.rows import Question, Rows, ask, together
+from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_level
+from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.certify import certify
+from auucmax.certificates.paper import paper_gap
+from auucmax.data.hashing import Checksum
+from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
+from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.learning_rows import (
+    Known,
+    heap_weights,
+    known_of,
+    scaled_weights,
+    search_rows,
+)
+from auucmax.estimators.norm_search import (
+    Candidate,
+    LinearPath,
+    TopFit,
+    TrainingRows,
+    heaps,
+    warn_of_failure,
+)
+from auucmax.estimators.scaling import SCALES, scaled_radius, warn_of_ranges
+from auucmax.metrics.bins import N_BINS, score_levels
+from auucmax.metrics.levels import Levels
+from auucmax.metrics.ranking import RankingKind
+from auucmax.pairs import Surrogate, get_surrogate, scores
+from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, part_of
 from auucmax.solvers import TOLERANCE
 
 SELECTIONS = ("bound", "cv", "certificate", None)
@@ -24,7 +46,11 @@ SOLVERS = ("auto", "newton", "lbfgs", "projected", "adam")
 PAPER_GRID = (0.5, 0.8, 1.0)
 RELATIVE_GRID = (0.03, 0.1, 0.3, 1.0)
 SEARCH_ROWS = 1_000_000  #: random rows that are enough to choose a norm by
+SEARCH_BYTES = 2**29  #: of their features, where rows are read batch by batch
+RARE_ROWS = 1000  #: of each outcome and arm, on average, that they should hold
+N_FOLDS = 5
 REFIT_TOLERANCE = 1e-7  #: of the fit on all rows, which begins near its end
+FOLD_TOLERANCE = 1e-4  #: of the fits that are only compared
 _WEIGHTS = (
     "sample_weight should be equal for all rows with selection='certificate', got different "
     "weights: certificates are for unweighted rows. Use selection='cv'."
@@ -149,11 +175,13 @@ class AUUCMax(UpliftEstimator):
         Parameters
         ----------
         X : (n, d) features, array or frame of numbers; or rows of
-            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
-            memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
-            hardly determine one (a column that differs in one row only, a fit that warns). Folds
-            and halves are drawn by a hash of the row's number in memory as well, so the choice is
-            the same. (On Spark a row's number is that of its partition and its place there.)
+            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them. Of these
+            at most a million random ones (or 512 MB of features) are in memory at a time, on which
+            the norm is chosen; the chosen norm is fitted on all, batch by batch. Coefficients are
+            those of the same rows in memory to 1e-6; to 1e-5 where rows hardly determine one (a
+            column that differs in one row only, a fit that warns). Folds and halves are drawn by a
+            hash of the row's number in memory as well. (On Spark a row's number is that of its
+            partition and its place there.)
         y, treatment, sample_weight : as for every model; see :class:`UpliftEstimator`.
         """
         if isinstance(X, Rows):
@@ -165,9 +193,7 @@ class AUUCMax(UpliftEstimator):
                 )
             self.n_features_in_ = len(X.names)
             self.feature_names_in_ = np.array(X.names, dtype=object)
-            learn, kept = self._fit_rows(scaled_weights(X))
-            found = learn.look.rows
-            self.checksum_ = found if kept is None else found + kept.look.rows
+            self._fit_rows(scaled_weights(X))
             return self
         if y is None:
             raise TypeError(
@@ -200,84 +226,201 @@ class AUUCMax(UpliftEstimator):
             if sample_weight is not None and np.ptp(sample_weight) > 0:
                 raise ValueError(_WEIGHTS)
             sample_weight = None
-        self._fit_rows(array_rows(X, y, treated, sample_weight))
+        self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
 
-    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
-        """Fit rows of any kind; return the training rows and those kept apart."""
+    def _fit_rows(self, rows: Rows) -> None:
         self._check_parameters()
         if self.selection == "certificate" and rows.weighted:
             raise ValueError(_WEIGHTS)
         self.__dict__.pop("certificate_", None)  # of an earlier fit
-        learn, kept = LearningRows.of(rows, levels=None), None
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
-            if self.selection == "certificate":
-                learn, kept = learn.halves(self.random_state)
-            self._check_selection(learn.levels)
-            if kept is not None:
-                _check_half(learn)
-            self._fit_path(learn, kept)
-        if kept is not None:  # the half with which the candidates were compared
-            self.certificate_ = kept.scaled(self.scaling_).certified(
-                self.coef_, delta=self.delta, n_candidates=len(self.selection_path_)
-            )
-        return learn, kept
+            self._fit_path(rows)
 
-    def _fit_path(self, given: LearningRows, held_out: LearningRows | None = None) -> None:
-        scaling = given.scaling(self.scale)
+    def _fit_path(self, rows: Rows) -> None:
+        seed, kept = seed_of(self.random_state), None
+        if self.selection == "certificate":
+            rows, kept = (rows.part(HashedPart(2, (k,), seed)) for k in (0, 1))
+        known = known_of(rows, self.scale)
+        levels, scaling = known.levels, known.scaling
+        self._check_selection(known, rows)
         if self.scale == "none":
-            warn_of_ranges(*given.column_range())
-        rows = given.scaled(scaling)
-        path = LinearPath(
-            get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
-        )
-        apart = None if held_out is None else held_out.scaled(scaling)
-        # Without a search there is nothing to spare: a start from 0 takes as many steps.
-        most = SEARCH_ROWS if self.selection else rows.n_rows
-        with rows.at_most(most, self.random_state) as few:
-            self.search_rows_ = few.n_rows
-            questions: list[Question[Any]] = [self._search(path).choose(few, apart)]
-            if few is rows:
-                questions.append(given.radius(scaling))
-            (best, bound, table, top), *radius = ask(together(*questions))
-        if few is not rows:  # once on all rows, from where a part of them led
-            (best,), *radius = ask(
-                together(path.refit(rows, [best], top, REFIT_TOLERANCE), given.radius(scaling))
+            warn_of_ranges(scaling)
+        in_memory = isinstance(rows, ArrayRows)
+        fit_in = known.n_rows if in_memory else SEARCH_BYTES / (8 * len(rows.names))
+        most = min(SEARCH_ROWS, fit_in)
+        if in_memory and self.selection is None:
+            most = known.n_rows  # nothing to spare: a start from 0 takes as many steps
+        share = 1.0
+        if known.n_rows > most:
+            rare = RARE_ROWS / max(known.counts(rows).min(), 1)
+            share = max(most, min(rare * known.n_rows, fit_in)) / known.n_rows
+        # A separate seed: folds of the rows that are drawn should not follow from the draw.
+        few, radius = search_rows(rows, known, share, seed ^ 1)
+        self.search_rows_ = len(few.y)
+        path = LinearPath(get_surrogate(self.surrogate), self.solver, self.random_state)
+        more: dict[str, Any] = {}
+        if few is rows and scaling.offset is None:
+            more["extremes"] = scaling.low, scaling.high
+        # The rows that were searched may be all.
+        is_whole = len(few.y) == known.n_rows
+        if self.solver == "adam" and not is_whole and not in_memory:
+            raise ValueError(
+                "solver='adam' should have all rows in memory, got more rows than that, read batch "
+                "by batch. Use solver='auto'."
             )
+        training = TrainingRows(scaling.of(few), levels, self.weights, scaling.factor, **more)
+        best, bound, top = self._choose(path, training, few, known, kept)
+        if not is_whole:  # once on all rows, from where a part of them led
+            more = {} if in_memory or top is None else {"level": top.level}
+            if known.sums is not None and scaling.of(rows) is rows:
+                more["known"] = known.sums
+            whole = TrainingRows(scaling.of(rows), levels, self.weights, scaling.factor, **more)
+            (best,) = path.refit(whole, [best], top, REFIT_TOLERANCE)
+        if radius is None:
+            assert isinstance(rows, ArrayRows)  # that of others is known
+            radius = scaled_radius(rows.X, scaling)
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
         self.intercept_ = -float(best.coef @ scaling.shift)
-        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, radius[0]
+        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, radius
         self.paper_bound_ = bound
         self.residual_ = best.solution.residual
         self.converged_ = best.solution.residual <= TOLERANCE
-        self.n_parameters_ = given.n_features + 1
-        self.selection_path_ = table
-        self.gap_share_ = given.levels.share
+        self.n_parameters_ = len(best.coef) + 1
+        self.gap_share_ = levels.share
         warn_of_failure(best, self.solver)
+        if known.checksum is not None:
+            self.checksum_ = known.checksum
+        if kept is None:
+            return
+        how: dict[str, Any] = {"delta": self.delta, "n_candidates": len(self.selection_path_)}
+        kept = scaling.of(kept)
+        if isinstance(kept, ArrayRows):
+            X, y, treated, _ = kept.columns
+            self.certificate_ = certify(scores(X, self.coef_), y=y, treatment=treated, **how)
+        else:
+            self.certificate_ = certify(_binned(kept, self.coef_), **how)
+            (others,) = kept.total(_checksum)
+            self.checksum_ += others
 
-    def _search(self, path: LinearPath) -> NormSearch:
-        """Norms, from small to large, and learning rates, as the parameters ask for them."""
-        relative = False
-        norms: Sequence[float]
+    def _choose(
+        self,
+        path: LinearPath,
+        training: TrainingRows,
+        few: ArrayRows,
+        known: Known,
+        kept: Rows | None,
+    ) -> tuple[Candidate, LowerBound | None, TopFit | None]:
+        """The best candidate, its paper bound and the fit over the largest ball.
+
+        The bound is None without a choice, and of outcomes that are not 0/1. ``few`` are the rows
+        of ``training`` as they were given.
+        """
+        relative, norms = False, list[float]()
         if self.selection is None:
             norms = [np.inf if self.norm is None else float(self.norm)]
         elif isinstance(self.grid, str):
             relative = self.grid == "relative"
-            norms = RELATIVE_GRID if relative else PAPER_GRID
+            norms = list(RELATIVE_GRID if relative else PAPER_GRID)
         else:
             norms = sorted(self.grid)
-        rates: Sequence[float | None] = [None]
+        rates: list[float | None] = [None]
         if self.solver == "adam":  # the first rate, where nothing is to be selected
             rates = list(self.learning_rates)[: None if self.selection else 1]
-        return NormSearch(path, norms, relative, rates, self.selection, self.delta)
+        top = None
+        if relative or (path.surrogate.convex and self.solver != "adam"):
+            top = path.top_fit(training, np.inf if relative else max(norms))
+        if relative and top is not None:
+            # A trial in which no feature tells anything has a free norm of 0.
+            free = float(np.linalg.norm(top.solution.w)) or 1.0
+            norms = [free * part for part in norms]
+        grid = [(norm, rate) for norm in norms for rate in rates]
+        found = path.fit(training, grid, top)
+        table = pd.DataFrame(
+            {
+                "norm": [own.norm for own in found],
+                "learning_rate": [own.learning_rate for own in found],
+                "norm_reached": [float(np.linalg.norm(own.w)) for own in found],
+                "loss": [own.solution.value for own in found],
+                "train_auuc": np.nan,
+                "paper_bound": np.nan,
+                "converged": [own.solution.converged for own in found],
+                "residual": [own.solution.residual for own in found],
+                "evaluations": [own.solution.n_evaluations for own in found],
+                "seconds": [own.seconds for own in found],
+            }
+        )
+        self.selection_path_ = table
+        if self.selection is None:  # nothing to choose
+            table["chosen"] = True
+            return found[0], None, top
+        is_binary, rows, bounds = known.levels.binary, training.rows, list[LowerBound]()
+        assert isinstance(rows, ArrayRows)  # rows are searched in memory
+        radius = scaled_radius(few.X, known.scaling)
+        for own in found:
+            # Without a constraint the norm that was reached stands for Lambda.
+            norm = own.norm if np.isfinite(own.norm) else float(np.linalg.norm(own.w))
+            auuc, gap = _auuc(rows, own.coef, "separate"), np.nan
+            if is_binary:  # the bound is proved for no other outcomes
+                counts = heap_weights(rows, known.levels).tolist()
+                gap = paper_gap(*counts, norm=norm, radius=radius, delta=self.delta)
+            bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
+        table["train_auuc"] = [bound.estimate for bound in bounds]
+        table["paper_bound"] = [bound.lower for bound in bounds]
+        best = 0
+        if kept is not None:
+            kept = known.scaling.of(kept)
+            table["held_out_auuc"] = [_auuc(kept, own.coef) for own in found]
+            best = int(np.argmax(table["held_out_auuc"]))
+        elif self.selection == "cv" and len(grid) > 1:
+            mean, error = self._cross_validated(path, training, found, top)
+            table["cv"], table["cv_standard_error"] = mean, error
+            best = int(np.argmax(mean))
+        elif len(grid) > 1:
+            best = int(np.argmax(table["paper_bound"]))
+        table["chosen"] = np.arange(len(grid)) == best
+        return found[best], bounds[best] if is_binary else None, top
+
+    def _cross_validated(
+        self,
+        path: LinearPath,
+        training: TrainingRows,
+        candidates: list[Candidate],
+        top: TopFit | None,
+    ) -> tuple[Floats, Floats]:
+        """Mean AUUC of the candidates' norms over the folds, and its standard error."""
+        rows, levels, seed = training.rows, training.levels, seed_of(self.random_state)
+        assert isinstance(rows, ArrayRows)  # rows are searched in memory
+        fewest = np.bincount(heaps(rows.y, rows.treated, levels), minlength=4).min()
+        if fewest < 20 * N_FOLDS:  # too rare to be left to chance: each fold has its share
+            cut = float(np.nextafter(levels.cut_point, -np.inf))
+            fold = fold_codes(rows, N_FOLDS, seed, cut)
+        else:
+            fold = part_of(rows.keys, N_FOLDS, seed)
+        found = []
+        for k in range(int(fold.max()) + 1):
+            others = training.take(np.flatnonzero(fold != k))
+            fitted = path.refit(others, candidates, top, FOLD_TOLERANCE)
+            test = rows.take(np.flatnonzero(fold == k))
+            found.append([_auuc(test, own.coef) for own in fitted])
+        values = np.array(found)
+        return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
-    def _check_selection(self, levels: OutcomeLevels) -> None:
+    def _formula(self) -> Formula:
+        if self.scaling_.kind == "unit-rows":
+            raise FormulaError(
+                "the scale should be one of columns to write a formula, got 'unit-rows' of "
+                "AUUCMax. Fit with scale='min-max'."
+            )
+        return Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
+
+    def _check_selection(self, known: Known, rows: Rows) -> None:
         """Raise a ValueError for a bound or a certificate of outcomes that it is not for."""
-        if self.selection in ("bound", "certificate") and not levels.binary:
+        if self.selection in ("bound", "certificate") and not known.levels.binary:
             why = (
                 "the paper's bound is proved for no other"
                 if self.selection == "bound"
@@ -287,6 +430,15 @@ class AUUCMax(UpliftEstimator):
                 f"y should be 0 or 1 with selection={self.selection!r}, got other outcomes: "
                 f"{why}. Use selection='cv'."
             )
+        if self.selection == "certificate":
+            counts = known.counts(rows)
+            for arm, own in (("treated", counts[:2]), ("control", counts[2:])):
+                if not own.min():
+                    raise ValueError(
+                        f"each arm should have both outcomes in the training half, got one in the "
+                        f"{arm} arm. There are too few rows to keep half apart: use selection='cv' "
+                        f"or 'bound'."
+                    )
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")
@@ -322,12 +474,18 @@ def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) 
         raise ValueError(f"{name} should be {expected}, got {value!r}.")
 
 
-def _check_half(rows: LearningRows) -> None:
-    counts = rows.class_counts()
-    for arm, own in (("treated", counts[:2]), ("control", counts[2:])):
-        if not min(own):
-            raise ValueError(
-                f"each arm should have both outcomes in the training half, got one in "
-                f"the {arm} arm. There are too few rows to keep half "
-                f"apart: use selection='cv' or 'bound'."
-            )
+def _auuc(rows: Rows, coef: Floats, ranking: RankingKind = "joint") -> float:
+    """AUUC of the scores X coef; of rows in memory exactly, of others by bins of scores."""
+    if isinstance(rows, ArrayRows):
+        X, y, treated, weight = rows.columns
+        return Levels.of_rows(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)
+    return _binned(rows, coef).auuc(ranking)
+
+
+def _binned(rows: Rows, coef: Floats) -> Levels:
+    n_bins = min(N_BINS, rows.max_bytes // 256)  # summaries may have to be small
+    return score_levels(rows, partial(scores, w=coef), n_bins=n_bins)
+
+
+def _checksum(batch: Batch) -> Checksum:
+    return Checksum.of(batch.X, batch.y, batch.treated)

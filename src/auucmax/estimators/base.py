@@ -27,6 +27,8 @@ from auucmax._validation import (
 )
 from auucmax.data.hashing import Checksum
 from auucmax.metrics.functions import auuc_score
+from auucmax.rows import ArrayRows, Batch
+from auucmax.rows.base import hash_keys
 
 
 def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
@@ -155,6 +157,40 @@ def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floa
     weight = sample_weight if rows is None else sample_weight[rows]
     whole = np.array_equal(sample_weight, np.rint(sample_weight))
     return weight if whole else weight / weight.mean()
+
+
+def seed_of(random_state: int | None) -> int:
+    """The seed of the hash that draws parts of rows: the same for the same random state."""
+    return int(np.random.default_rng(random_state).integers(2**62))
+
+
+def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
+    """0..3 for each row: control without and with response, treated without and with."""
+    return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
+
+
+def fold_codes(rows: ArrayRows, n_folds: int, seed: int, cut: float = 0.5) -> NDArray[np.int64]:
+    """(n,) the fold of each row; every fold has its share of each arm and outcome.
+
+    The rows of an arm and outcome, above ``cut`` or not, are taken in the order of a hash of their
+    keys. There are no more folds than the rarest outcome of an arm has rows.
+    """
+    stratum = 2 * rows.treated.astype(np.int64) + (rows.y > cut)
+    fewest = int(np.bincount(stratum, minlength=4).min())
+    if fewest < 2:
+        raise ValueError(
+            f"each arm should have at least 2 rows of each outcome, got {fewest} in one. "
+            f"Collect more rows."
+        )
+    n_folds = min(n_folds, fewest)
+    hashes = hash_keys(rows.keys, seed) >> np.uint64(40)
+    fold = np.empty(len(stratum), dtype=np.int64)
+    for k in range(4):
+        own = np.flatnonzero(stratum == k)
+        last = -(-np.arange(1, n_folds) * len(own) // n_folds) - 1  # of each fold but one
+        edges = np.partition(hashes[own], last)[last]
+        fold[own] = np.searchsorted(edges, hashes[own])
+    return fold
 
 
 class UpliftEstimator(BaseEstimator):

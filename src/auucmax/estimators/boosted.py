@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,9 +25,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_whole
-from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.base import UpliftEstimator, row_weights, seed_of
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
-from auucmax.estimators.learning_rows import array_rows, seed_of
+from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.logistic import filled
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
 from auucmax.estimators.targets import Loss, loss_of, target_of
@@ -107,22 +108,25 @@ class BoostedEffect(UpliftEstimator):
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
         self._check_parameters()
-        rows = array_rows(X, y, treated, sample_weight)
-        target = target_of(rows)
-        own = _drawn(target.of(rows), int(self.max_rows), self.random_state)
+        target = target_of(ArrayRows(X, y, treated, row_weights(sample_weight)))
+        if len(y) > self.max_rows:  # in their order
+            hashes = hash_keys(target.rows.keys, seed_of(self.random_state) ^ 2)
+            drawn = np.argpartition(hashes, self.max_rows - 1)[: self.max_rows]
+            target = replace(target, rows=target.rows.take(np.sort(drawn)))
+        own = target.rows
         path = shrunk_path(
-            own,
+            target,
             strengths=STRENGTHS,
             n_folds=self.n_folds,
             hinges=False,
             random_state=self.random_state,
-            target=target,
         )
         self.modelled_, self.amounts_ = target.modelled, target.amounts
         self.n_rows_, self.share_, self.fill_ = len(own.y), path.share, path.design.fill
         growing = _Growing(own, path, target.loss, effective_n_jobs(self.n_jobs or -1))
         rounds = tuple(self.base_rounds), tuple(self.effect_rounds)
-        starts = _starts(path)
+        # Weights of the strengths: that of a constant effect alone, and those of the path.
+        starts = [np.eye(len(path.strengths))[0], path.weights]
         chosen = [growing.chosen(start, *rounds) for start in starts]
         totals = np.array([total for _, _, total in chosen])
         losses = target.loss.nats(totals, float(growing.weight.sum()))
@@ -147,6 +151,24 @@ class BoostedEffect(UpliftEstimator):
             scores += member.weight * (treated - control)
         return scores
 
+    def _formula(self) -> Formula:
+        """A part for each arm and member: g + (1 - share) f, and g - share f."""
+        link, (treated, control) = loss_of(self.modelled_).link, self.amounts_.tolist()
+        trees = [own for m in self.members_ for own in (m.base_trees, m.effect_trees) if own]
+        parts, n_before = [], 0
+        for member in self.members_:
+            for amount, d in ((treated, 1 - self.share_), (-control, -self.share_)):
+                of_trees, place = np.zeros(len(trees)), n_before
+                for own, weight in ((member.base_trees, 1.0), (member.effect_trees, d)):
+                    if own is not None:
+                        of_trees[place] = weight
+                        place += 1
+                coef = np.concatenate([member.base_coef + d * member.effect_coef, of_trees])
+                intercept = float(member.base_intercept + d * member.effect_intercept)
+                parts.append(Part(amount * member.weight, link, intercept, coef))
+            n_before = place
+        return Formula(tuple(parts), trees=tuple(trees))
+
     def _check_parameters(self) -> None:
         check_whole(self.n_folds, "n_folds", 2)
         check_whole(self.max_rows, "max_rows", 100)
@@ -161,13 +183,6 @@ class BoostedEffect(UpliftEstimator):
                     f"{name} should be different numbers of trees from small to large, got "
                     f"{rounds}. (0, 20, 40) is an example."
                 )
-
-
-def _starts(path: Path) -> list[Floats]:
-    """Weights of the strengths: that of a constant effect alone, and those of the path."""
-    constant = np.zeros(len(path.strengths))
-    constant[0] = 1.0
-    return [constant, path.weights]
 
 
 class Member(NamedTuple):
@@ -206,7 +221,7 @@ class _Growing:
     """Rows, by fold, and starts from which trees grow."""
 
     def __init__(self, rows: ArrayRows, path: Path, loss: Loss, n_threads: int) -> None:
-        fold = path.folds(rows.batch)
+        fold = path.fold
         order = np.argsort(fold, kind="stable")
         X, y, treated, weight = rows.columns
         self.path, self.loss, self.n_threads, self.n_rows = path, loss, n_threads, len(y)
@@ -215,7 +230,7 @@ class _Growing:
         self.weight = np.ones(len(y)) if weight is None else weight[order]
         self.one = np.ones(len(y))
         self.spread = loss.bend(float(np.average(self.y, weights=self.weight)))
-        self.edges = np.searchsorted(fold[order], np.arange(path.folds.n_folds + 1)).tolist()
+        self.edges = np.searchsorted(fold[order], np.arange(int(fold.max()) + 2)).tolist()
 
     def chosen(
         self, start: Floats, base_rounds: Sequence[int], effect_rounds: Sequence[int]
@@ -289,11 +304,3 @@ class _Growing:
         penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread
         growth = Growth(4, _RATE, least, penalty)
         return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth, self.loss)
-
-
-def _drawn(rows: ArrayRows, most: int, random_state: int | None) -> ArrayRows:
-    """All rows, or ``most`` of them by a hash of their keys, in their order."""
-    if len(rows.y) <= most:
-        return rows
-    hashes = hash_keys(rows.keys, seed_of(random_state) ^ 2)
-    return rows.take(np.sort(np.argpartition(hashes, most - 1)[:most]))

@@ -18,6 +18,8 @@ from sklearn.utils import get_tags
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_states
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
+from auucmax.estimators.formula import Formula, FormulaError, RankMean
+from auucmax.estimators.formula_rules import plain_formula
 from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.targets import SAMPLE
 from auucmax.rows import Sample
@@ -126,6 +128,16 @@ class UpliftEnsemble(UpliftEstimator):
             score = model.predict_checked(X) if own else model.predict(X)
             total += np.interp(score, *knots)
         return total / len(self.estimators_)
+
+    def _formula(self) -> RankMean:
+        members = [plain_formula(model) for model in self.estimators_]
+        plain = tuple(member for member in members if isinstance(member, Formula))
+        if len(plain) < len(members):
+            raise FormulaError(
+                "the members of an ensemble should be single models to write a formula, got an "
+                "ensemble. Name its models instead."
+            )
+        return RankMean(plain, tuple(self.knots_))
 
     @property
     def _allows_missing(self) -> bool:

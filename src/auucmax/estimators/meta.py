@@ -13,6 +13,7 @@ are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,8 @@ from sklearn.utils.validation import validate_data
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
+from auucmax.estimators.formula import Formula
+from auucmax.estimators.formula_rules import linear_part
 
 
 class OverBaseModel(BaseEstimator):
@@ -109,6 +112,10 @@ class TwoModels(OverBaseModel, UpliftEstimator):
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
 
+    def _formula(self) -> Formula:
+        treated, control = linear_part(self.treated_model_), linear_part(self.control_model_)
+        return Formula((treated, replace(control, weight=-1.0)))
+
 
 class ClassTransformation(OverBaseModel, UpliftEstimator):
     """CVT: predict z = 1[y = t], whose probability is (1 + uplift) / 2; score = 2 P(z = 1) - 1.
@@ -172,6 +179,9 @@ class ClassTransformation(OverBaseModel, UpliftEstimator):
     def _predict(self, X: Any) -> Floats:
         return 2 * mean_outcome(self.model_, X) - 1
 
+    def _formula(self) -> Formula:
+        return Formula((replace(linear_part(self.model_), weight=2.0),), constant=-1.0)
+
 
 class TransformedOutcome(OverBaseModel, UpliftEstimator):
     """MOM: regress a target whose mean given x is the uplift; the score is the prediction.
@@ -226,6 +236,9 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.model_, X)
 
+    def _formula(self) -> Formula:
+        return Formula((linear_part(self.model_),))
+
 
 class ResponseModel(OverBaseModel, UpliftEstimator):
     """Ranks by the outcome that is expected of a person, whether treated or not.
@@ -265,6 +278,9 @@ class ResponseModel(OverBaseModel, UpliftEstimator):
 
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.model_, X)
+
+    def _formula(self) -> Formula:
+        return Formula((linear_part(self.model_),))
 
 
 def treatment_probability(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from auucmax._messages import level_of_caller
 from auucmax._validation import Floats
 from auucmax.pairs import column_range
+from auucmax.rows import Rows
 
 SCALES = ("min-max", "column-l2", "unit-rows", "none")
 _FAR = 1e3  # ranges from 0
@@ -33,13 +34,16 @@ class Scaling:
     """Factors and shifts of the columns.
 
     ``offset`` (d,) is what training rows are moved by; None if no column lies far from 0. It is no
-    part of the model: neither radius nor scores know of it.
+    part of the model: neither radius nor scores depend on it. ``low`` and ``high`` (d,) are the
+    extremes of the columns, of rows of unit norm for "unit-rows".
     """
 
     kind: str
     factor: Floats
     shift: Floats
-    offset: Floats | None = None
+    offset: Floats | None
+    low: Floats
+    high: Floats
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """X itself, or with rows of unit norm."""
@@ -57,6 +61,11 @@ class Scaling:
             # on how X lies in memory.
             X = unit_rows(np.ascontiguousarray(X))
         return np.subtract(X, self.offset, dtype=np.float64)
+
+    def of(self, rows: Rows) -> Rows:
+        """The rows as the objective takes them: themselves, of unit norm, or moved."""
+        is_needed = self.offset is not None or self.kind == "unit-rows"
+        return rows.map(self.training_rows) if is_needed else rows
 
 
 def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
@@ -79,7 +88,7 @@ def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats | None) 
         shift = low
     elif squares is not None:  # "column-l2"
         factor = _inverse(np.sqrt(squares))
-    return Scaling(kind, factor, shift, _training_offset(low, high, factor))
+    return Scaling(kind, factor, shift, _training_offset(low, high, factor), low, high)
 
 
 def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None:
@@ -111,9 +120,9 @@ def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
     return max(_each_block(X, largest), default=0.0)
 
 
-def warn_of_ranges(low: Floats, high: Floats) -> None:
+def warn_of_ranges(scaling: Scaling) -> None:
     """Warn, at the line that called ``fit``, if columns need the scaling that was declined."""
-    ranges = (high - low)[high > low]
+    ranges = (scaling.high - scaling.low)[scaling.high > scaling.low]
     if len(ranges) and ranges.max() > 1e4 * ranges.min():
         warnings.warn(
             f"columns should have similar ranges when scale='none', got ranges from "

@@ -15,7 +15,7 @@ All folds and strengths are minimised together, each step by one pass over the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,31 +24,26 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_positive, check_whole
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.learning_rows import array_rows, cells, seed_of
+from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
+from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.logistic import (
     BLOCK,
     Codes,
     Design,
-    FoldOf,
-    Folds,
-    Losses,
-    Made,
-    dealt_folds,
+    PathRows,
     design_of,
     expanded,
     filled,
 )
-from auucmax.estimators.targets import Loss, Target, loss_of, target_of
-from auucmax.rows import ArrayRows, Batch, ask
-from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
+from auucmax.estimators.targets import Target, loss_of, target_of
+from auucmax.rows import ArrayRows
+from auucmax.solvers import Answer, Ask, BallSolution, solver
 
 STRENGTHS = (1e4, 1.0, 0.1, 0.03, 0.01, 0.003, 0.0003)
 N_FOLDS = 4
 MAIN_STRENGTH = 1e-5  #: of the penalty on b, which only keeps it finite
 _LEAST_WEIGHT = 1e-4  # of a strength, below which its model is left out
 _TOLERANCE = 1e-6
-_KEPT = 2**25  # features that are kept while models are fitted; of more, blocks are made anew
 
 
 class ShrunkInteractions(UpliftEstimator):
@@ -117,15 +112,13 @@ class ShrunkInteractions(UpliftEstimator):
         check_whole(self.n_folds, "n_folds", 2)
         for strength in self.strengths:
             check_positive(strength, "strengths", "0.01 is usual.")
-        rows = array_rows(X, y, treated, sample_weight)
-        target = target_of(rows)
+        target = target_of(ArrayRows(X, y, treated, row_weights(sample_weight)))
         path = shrunk_path(
-            target.of(rows),
+            target,
             strengths=sorted(map(float, self.strengths), reverse=True),
             n_folds=self.n_folds,
             hinges=self.hinges,
             random_state=self.random_state,
-            target=target,
         )
         self.modelled_, self.amounts_ = target.modelled, target.amounts
         self.path_ = pd.DataFrame(
@@ -133,14 +126,10 @@ class ShrunkInteractions(UpliftEstimator):
         )
         kept = path.weights > 0
         self.weights_ = path.weights[kept]
-        design = path.design
-        (
-            (self.treated_intercept_, self.treated_coef_),
-            (
-                self.control_intercept_,
-                self.control_coef_,
-            ),
-        ) = (design.unscaled(own[kept]) for own in path.arms())
+        design, (main, effect) = path.design, path.models[kept].transpose(1, 0, 2)
+        treated_model, control_model = main + (1 - path.share) * effect, main - path.share * effect
+        self.treated_intercept_, self.treated_coef_ = design.unscaled(treated_model)
+        self.control_intercept_, self.control_coef_ = design.unscaled(control_model)
         self.hinge_columns_, self.hinge_knots_ = design.columns, design.knots
         self.fill_ = design.fill
         self.n_parameters_ = int(
@@ -158,17 +147,32 @@ class ShrunkInteractions(UpliftEstimator):
             scores[start : start + BLOCK] = effect @ self.weights_
         return scores
 
+    def _formula(self) -> Formula:
+        """A part for each arm and strength of shrinkage."""
+        link, (treated, control) = loss_of(self.modelled_).link, self.amounts_.tolist()
+        parts = [
+            Part(amount * float(weight), link, float(intercept), coef)
+            for amount, intercepts, coefs in (
+                (treated, self.treated_intercept_, self.treated_coef_),
+                (-control, self.control_intercept_, self.control_coef_),
+            )
+            for weight, intercept, coef in zip(self.weights_, intercepts, coefs, strict=True)
+        ]
+        hinges = zip(self.hinge_columns_.tolist(), self.hinge_knots_.tolist(), strict=True)
+        return Formula(tuple(parts), hinges=tuple(hinges))
+
 
 @dataclass(frozen=True, eq=False)
 class Path:
     """Models of all strengths, on all rows and on those outside of each fold.
 
     ``models`` (strengths, 2, terms) are main effects and interactions; ``fold_models`` (folds,
-    strengths, 2, terms). ``losses`` and ``weights`` (strengths,); ``share`` is that of the treated.
+    strengths, 2, terms). ``losses`` and ``weights`` (strengths,); ``share`` is that of the treated;
+    ``fold`` (n,) are the folds of the rows.
     """
 
     design: Design
-    folds: Folds
+    fold: Codes
     share: float
     strengths: Floats
     models: Floats
@@ -176,80 +180,50 @@ class Path:
     losses: Floats
     weights: Floats
 
-    def arms(self) -> tuple[Floats, Floats]:
-        """(strengths, terms) coefficients of the log-odds of treated and of control rows."""
-        main, effect = self.models[:, 0], self.models[:, 1]
-        return main + (1 - self.share) * effect, main - self.share * effect
-
 
 def shrunk_path(
-    rows: ArrayRows,
+    target: Target,
     *,
     strengths: Sequence[float],
     n_folds: int,
     hinges: bool,
     random_state: int | None,
-    target: Target,
 ) -> Path:
-    """Fit all strengths, the largest first, on all rows and outside of each fold.
-
-    The outcomes of the rows are those that a target has put in their place.
-    """
-    share, mean = _share_and_mean(rows, target)
+    """Fit all strengths, the largest first, on all rows and outside of each fold."""
+    rows = target.rows
+    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+    share = float(weight @ rows.treated / weight.sum())
+    mean, loss = float(weight @ rows.y / weight.sum()), target.loss
     with threadpool_limits(limits=1, user_api="blas"):
-        folds = ask(dealt_folds(rows, n_folds, seed_of(random_state), target.cut))
+        fold = fold_codes(rows, n_folds, seed_of(random_state), target.cut)
         design = design_of(rows, hinges)
-        return _path(rows, share, mean, folds, strengths, design, target.loss)
-
-
-def _share_and_mean(rows: ArrayRows, target: Target) -> tuple[float, float]:
-    """The share of treated rows, and the mean of the target."""
-    if target.modelled == "number":
-        weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-        total = weight.sum()
-        return float(weight @ rows.treated / total), float(weight @ rows.y / total)
-    none, others, rest, both = np.bincount(cells(rows), rows.weight, minlength=4).tolist()
-    total = both + rest + others + none
-    return (both + rest) / total, (both + others) / total
-
-
-def _path(
-    rows: ArrayRows,
-    share: float,
-    mean: float,
-    folds: Folds,
-    strengths: Sequence[float],
-    design: Design,
-    of: Loss,
-) -> Path:
-    terms, n_folds = design.n_terms, folds.n_folds
-    loss = _PathLoss(design, share, folds, of, np.sqrt(of.bend(mean)))
-    if len(rows.y) * terms <= _KEPT:
-        rows, code = _made(rows, design, folds)
-        loss = replace(loss, design=Made(terms), fold_of=lambda batch: code)
-    batch, w = rows.batch, np.zeros(2 * terms)
-    w[0] = of.start(mean)
-    whole: list[BallSolution] = []
-    for strength in strengths:
-        # What is known of the last Hessian, but for the penalty, is a start for the next.
-        known = whole[-1] if whole else None
-        task = _Task(strength, -1, w if known is None else known.w, _bend(known, loss, strength))
-        whole += loss.minimise(batch, [task])
-        loss = replace(loss, last=strength)
-    tasks = [
-        _Task(strength, fold, found.w, found.hessian)
-        for fold in range(n_folds)
-        for strength, found in zip(strengths, whole, strict=True)
-    ]
-    apart = loss.minimise(batch, tasks)
-    totals = loss.at([f.w for f in apart], [t.fold for t in tasks], True)(batch)
-    weight, value = totals[:, :2].T.reshape(2, n_folds, -1).sum(axis=1)
-    losses = of.nats(value, float(weight[0]))
+        own, terms = PathRows(rows, design, fold, share, loss), design.n_terms
+        scale = float(np.sqrt(loss.bend(mean)))  # the size of a gradient that is not small
+        w, hessian = np.zeros(2 * terms), None
+        w[0] = loss.start(mean)
+        whole: list[BallSolution] = []
+        for k, strength in enumerate(strengths):
+            if whole and whole[-1].hessian is not None:
+                # The last Hessian is a start for the next one, but for the penalty.
+                change = _penalty(strength, terms) - _penalty(strengths[k - 1], terms)
+                hessian = whole[-1].hessian + np.diag(change)
+            whole += _minimise(own, [_Task(strength, -1, w, hessian)], scale)
+            w, hessian = whole[-1].w, None
+        n_folds = int(fold.max()) + 1
+        tasks = [
+            _Task(strength, k, found.w, found.hessian)
+            for k in range(n_folds)
+            for strength, found in zip(strengths, whole, strict=True)
+        ]
+        apart = _minimise(own, tasks, scale)
+        totals = own.losses([f.w for f in apart], [t.fold for t in tasks], inside=True)
+    total, value = totals[:, :2].T.reshape(2, n_folds, -1).sum(axis=1)
+    losses = loss.nats(value, float(total[0]))
     weights = np.exp(losses.min() - losses)
-    weights = np.where(weights < _LEAST_WEIGHT * weights.sum(), 0.0, weights)
+    weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
     return Path(
         design,
-        folds,
+        fold,
         share,
         np.array(strengths),
         np.array([found.w for found in whole]).reshape(-1, 2, terms),
@@ -257,18 +231,6 @@ def _path(
         losses,
         weights / weights.sum(),
     )
-
-
-def _made(rows: ArrayRows, design: Design, folds: Folds) -> tuple[ArrayRows, Codes]:
-    """Rows with the features of a design, by fold and arm, and their folds."""
-    code = folds(rows.batch)
-    order = np.argsort(2 * code + rows.treated, kind="stable")
-    X, y, treated, weight = rows.columns
-    made = np.empty((len(y), design.n_terms))
-    for start in range(0, len(y), BLOCK):
-        made[start : start + BLOCK] = design(X[order[start : start + BLOCK]])
-    weight = None if weight is None else weight[order]
-    return ArrayRows(made, y[order], treated[order], weight), code[order]
 
 
 class _Task(NamedTuple):
@@ -280,88 +242,39 @@ class _Task(NamedTuple):
     hessian: Floats | None
 
 
-@dataclass(frozen=True, eq=False)
-class _PathLoss:
-    """Loss of models of all folds; ``scale`` is the size of a gradient that is not small."""
+def _penalty(strength: float, terms: int) -> Floats:
+    """(2 terms,) of a model's squares; intercepts have none."""
+    found = np.repeat([MAIN_STRENGTH, strength], terms)
+    found[[0, terms]] = 0.0
+    return found
 
-    design: Design | Made
-    share: float
-    fold_of: FoldOf
-    of: Loss
-    scale: float
-    last: float = 0.0  # the strength that was fitted before
 
-    def penalty(self, strength: float) -> Floats:
-        """(2 terms,) of a model's squares."""
-        terms = self.design.n_terms
-        found = np.repeat([MAIN_STRENGTH, strength], terms)
-        found[[0, terms]] = 0.0
-        return found
-
-    def at(self, points: Sequence[Floats], folds: Sequence[int], inside: bool = False) -> Losses:
-        return Losses(
-            self.design,
-            self.share,
-            self.fold_of,
-            np.array(points),
-            np.array(folds),
-            inside,
-            self.of,
-        )
-
-    def minimise(self, batch: Batch, tasks: Sequence[_Task]) -> list[BallSolution]:
-        """Solutions of all tasks, which share their passes over the rows."""
-        solvers: list[Solver] = [
-            solver(
-                np.inf,
-                start=task.start,
-                hessian=task.hessian,
-                scale=self.scale,
-                tolerance=_TOLERANCE,
-            )
-            for task in tasks
-        ]
-        found: list[Any] = [None] * len(tasks)
-        asked: dict[int, Ask] = {number: next(one) for number, one in enumerate(solvers)}
-        while asked:
-            replies = self._answers(batch, tasks, asked)
-            asked = {}
-            for number, reply in replies.items():
-                try:
-                    asked[number] = solvers[number].send(reply)
-                except StopIteration as stop:
-                    found[number] = stop.value
-        return found
-
-    def _answers(
-        self, batch: Batch, tasks: Sequence[_Task], asked: dict[int, Ask]
-    ) -> dict[int, Answer]:
-        """Value and gradient at all points, and Hessians where they are wanted."""
-        numbers = list(asked)
-        points, folds = [asked[k].w for k in numbers], [tasks[k].fold for k in numbers]
-        values = self.at(points, folds)(batch)
-        bends = {
-            k: self.at([asked[k].w], [tasks[k].fold]).curvature(batch)
-            for k in numbers
-            if asked[k].hessian
-        }
-        answers = {}
-        for k, point, (weight, value, *gradient) in zip(numbers, points, values, strict=True):
-            penalty = self.penalty(tasks[k].strength)
-            own = penalty * point
+def _minimise(rows: PathRows, tasks: Sequence[_Task], scale: float) -> list[BallSolution]:
+    """Solutions of all tasks, which share their passes over the rows."""
+    solvers = [
+        solver(np.inf, start=own.start, hessian=own.hessian, scale=scale, tolerance=_TOLERANCE)
+        for own in tasks
+    ]
+    penalties = [_penalty(own.strength, rows.n_terms) for own in tasks]
+    found: list[Any] = [None] * len(tasks)
+    asked: dict[int, Ask] = {number: next(one) for number, one in enumerate(solvers)}
+    while asked:
+        folds = [tasks[k].fold for k in asked]
+        values = rows.losses([one.w for one in asked.values()], folds)
+        following: dict[int, Ask] = {}
+        for (k, (w, wants_hessian)), (weight, value, *gradient) in zip(
+            asked.items(), values, strict=True
+        ):
+            own = penalties[k] * w
             hessian = None
-            if k in bends:
-                (a, b, c) = bends[k] / weight
-                hessian = np.block([[a, b], [b, c]]) + np.diag(penalty)
-            answers[k] = Answer(
-                value / weight + float(own @ point) / 2, np.array(gradient) / weight + own, hessian
+            if wants_hessian:
+                hessian = rows.hessian(w, tasks[k].fold) / weight + np.diag(penalties[k])
+            answer = Answer(
+                value / weight + float(own @ w) / 2, np.array(gradient) / weight + own, hessian
             )
-        return answers
-
-
-def _bend(known: BallSolution | None, loss: _PathLoss, strength: float) -> Floats | None:
-    """The Hessian that is known of another strength, with this one's penalty."""
-    if known is None or known.hessian is None:
-        return None
-    change = loss.penalty(strength) - loss.penalty(loss.last)
-    return np.asarray(known.hessian + np.diag(change))
+            try:
+                following[k] = solvers[k].send(answer)
+            except StopIteration as stop:
+                found[k] = stop.value
+        asked = following
+    return found

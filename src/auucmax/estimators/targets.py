@@ -21,89 +21,44 @@ arms together; their difference is kept as far as it is clearly more than noise
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
 from auucmax._validation import Bools, Floats
 from auucmax.data.outcomes import MOSTLY
-from auucmax.rows import ArrayRows, Batch, Sample
+from auucmax.rows import ArrayRows, Sample
 
 TAIL = 0.01  #: of outcomes on either side that are winsorised
 CLEARLY = 4.0  #: squared standard errors that a difference of amounts has to be beyond, to count
 SAMPLE = 1_000_000  #: rows, at most, that amounts, quantiles and ranks are computed from
 
 
-class Loss(ABC):
-    """A loss of a linear predictor z: value, gradient and Hessian in z, and the mean outcome.
-
-    ``link`` is what makes means of z. Hessians are at most ``most_bent``.
-    """
-
-    link: ClassVar[str]
-    most_bent: ClassVar[float]
-
-    @abstractmethod
-    def mean(self, z: Floats) -> Floats:
-        """The mean outcome."""
-
-    @abstractmethod
-    def value(self, z: Floats, y: Floats) -> Floats:
-        """The loss of each row."""
-
-    def gradient(self, z: Floats, y: Floats) -> Floats:
-        """In z; for both losses the mean outcome minus the outcome."""
-        return np.asarray(self.mean(z) - y)
-
-    @abstractmethod
-    def hessian(self, z: Floats) -> Floats:
-        """In z."""
-
-    @abstractmethod
-    def steepest(self, z: Floats, y: Floats) -> float:
-        """The largest gradient there is; without a limit twice that of the rows as they are."""
-
-    def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
-        """Add weighted values, of models (m, k) z, to ``totals`` (k,); the weighted gradients."""
-        totals += weight @ self.value(z, y[:, None])
-        return self.gradient(z, y[:, None]) * weight[:, None]
-
-    @abstractmethod
-    def start(self, mean: float) -> float:
-        """z of a mean outcome."""
-
-    @abstractmethod
-    def bend(self, mean: float) -> float:
-        """The Hessian where the mean outcome is this."""
-
-    @abstractmethod
-    def nats(self, total: Floats, weight: float) -> Floats:
-        """Minus the logarithm of the likelihood, but for a constant, by values in total."""
-
-
-class Binomial(Loss):
-    """Log-loss of a 0/1 outcome: log(1 + exp(z)) - y z.
+class Binomial:
+    """Log-loss of a 0/1 outcome, log(1 + exp(z)) - y z, of a linear predictor z.
 
     >>> Binomial().value(np.zeros(1), np.ones(1)).round(4).tolist()
     [0.6931]
     """
 
-    link, most_bent = "sigmoid", 0.25
+    link, most_bent = "sigmoid", 0.25  #: means are expit(z); Hessians are at most most_bent
 
     def mean(self, z: Floats) -> Floats:
+        """The mean outcome."""
         return np.asarray(expit(z))
 
     def value(self, z: Floats, y: Floats) -> Floats:
+        """The loss of each row."""
         return np.asarray(-log_expit(np.where(y == 1, z, -z)))
 
     def hessian(self, z: Floats) -> Floats:
+        """In z."""
         chance = expit(z)
         return np.asarray(chance * (1 - chance))
 
     def steepest(self, z: Floats, y: Floats) -> float:
+        """The largest gradient in z; without a limit twice that of the rows given."""
         return 1.0
 
     def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
@@ -121,17 +76,20 @@ class Binomial(Loss):
         return np.asarray(wrong)
 
     def start(self, mean: float) -> float:
+        """The z of a mean outcome."""
         return float(np.log(mean / (1 - mean)))
 
     def bend(self, mean: float) -> float:
+        """The Hessian at a mean outcome."""
         return mean * (1 - mean)
 
     def nats(self, total: Floats, weight: float) -> Floats:
+        """Minus the logarithm of the likelihood, but for a constant, by values in total."""
         return total
 
 
-class Gaussian(Loss):
-    """Squared loss: (z - y)^2 / 2.
+class Gaussian:
+    """Squared loss of a linear predictor z: (z - y)^2 / 2.
 
     >>> Gaussian().value(np.zeros(1), np.full(1, 3.0)).tolist()
     [4.5]
@@ -147,6 +105,11 @@ class Gaussian(Loss):
 
     def hessian(self, z: Floats) -> Floats:
         return np.ones(z.shape)
+
+    def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
+        wrong = z - y[:, None]
+        totals += weight @ (wrong**2 / 2)
+        return wrong * weight[:, None]
 
     def steepest(self, z: Floats, y: Floats) -> float:
         return 2 * float(np.abs(z - y).max()) or 1.0
@@ -175,6 +138,7 @@ def _log_sums(numbers: Floats, weight: Floats) -> Floats:
 
 
 BINOMIAL, GAUSSIAN = Binomial(), Gaussian()
+Loss = Binomial | Gaussian
 
 
 def loss_of(modelled: str) -> Loss:
@@ -184,18 +148,14 @@ def loss_of(modelled: str) -> Loss:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The target that a model is fitted to; calling it with a batch puts it in the outcome's place.
+    """The target that a model is fitted to: ``rows`` with the target as their outcome.
 
-    ``amounts`` (2,) are those of treated and control. Of "whether" ``usual`` is the outcome that
-    does not count; a "number" is clipped to ``low`` and ``high``, less ``centre``, over the amount.
+    ``amounts`` (2,) are those of treated and control.
     """
 
     modelled: str
     amounts: Floats
-    usual: float = 0.0
-    low: float = -np.inf
-    high: float = np.inf
-    centre: float = 0.0
+    rows: ArrayRows
 
     @property
     def loss(self) -> Loss:
@@ -205,16 +165,6 @@ class Target:
     def cut(self) -> float:
         """Between two strata of the target, of which every fold has its share."""
         return 0.0 if self.modelled == "number" else 0.5
-
-    def __call__(self, batch: Batch) -> Batch:
-        if self.modelled == "whether":
-            return batch._replace(y=(batch.y != self.usual).astype(np.float64))
-        scaled = (np.clip(batch.y, self.low, self.high) - self.centre) / self.amounts[0]
-        return batch._replace(y=scaled)
-
-    def of(self, rows: ArrayRows) -> ArrayRows:
-        """The rows with the target as their outcome."""
-        return rows if self.modelled == "0/1" else rows.part(self)
 
 
 def target_of(rows: ArrayRows) -> Target:
@@ -226,43 +176,34 @@ def target_of(rows: ArrayRows) -> Target:
             f"y should have two levels, got {low:g} in all rows. There is nothing to learn."
         )
     if np.isin(y, (0.0, 1.0)).all():
-        return Target("0/1", np.ones(2))
+        return Target("0/1", np.ones(2), rows)
     usual = next((end for end in (low, high) if np.mean(y == end) >= MOSTLY), None)
     some = rows.batch if usual is None else rows.batch.take(y != usual)
     weight = np.ones(len(some.y)) if some.weight is None else some.weight
     values = np.column_stack([some.y, some.treated, weight])
-    own, treated, weight = Sample.of(values, some.keys, SAMPLE, n_rows=len(values)).values.T
-    found = _Outcomes(own, treated > 0, weight)
-    return _number(found) if usual is None else _whether(found, usual)
-
-
-class _Outcomes(NamedTuple):
-    """Outcomes of a sample of rows, whether they are treated, and weights, (n,) each."""
-
-    y: Floats
-    treated: Bools
-    weight: Floats
-
-
-def _number(rows: _Outcomes) -> Target:
-    y = rows.y
-    middle = np.sort(y)[len(y) // 2]
-    # Where most are 0 and some below, quantiles of all would leave nothing but 0.
-    varied = y[y != middle] if np.mean(y == middle) >= MOSTLY else y
-    low, high = np.quantile(varied, (TAIL, 1 - TAIL)).tolist()
-    clipped = np.clip(y, low, high)
-    if clipped.min() == clipped.max():
-        low, high, clipped = float(y.min()), float(y.max()), y
-    centre = float(np.average(clipped, weights=rows.weight))
-    scale = float(np.sqrt(np.average((clipped - centre) ** 2, weights=rows.weight)))
-    return Target("number", np.full(2, scale), 0.0, low, high, centre)
-
-
-def _whether(rows: _Outcomes, usual: float) -> Target:
-    amount = rows.y - usual
-    largest = np.quantile(np.abs(amount), 1 - TAIL)
-    own = np.clip(amount, -largest, largest)
-    return Target("whether", arm_amounts(own, rows.treated, rows.weight), usual)
+    sample, arm, weight = Sample.of(values, some.keys, SAMPLE, n_rows=len(values)).values.T
+    if usual is None:
+        middle = np.sort(sample)[len(sample) // 2]
+        # Where most are 0 and some below, quantiles of all would leave nothing but 0.
+        varied = sample
+        if np.mean(sample == middle) >= MOSTLY:
+            varied = sample[sample != middle]
+        low, high = np.quantile(varied, (TAIL, 1 - TAIL)).tolist()
+        clipped = np.clip(sample, low, high)
+        if clipped.min() == clipped.max():
+            low, high, clipped = float(sample.min()), float(sample.max()), sample
+        centre = float(np.average(clipped, weights=weight))
+        scale = float(np.sqrt(np.average((clipped - centre) ** 2, weights=weight)))
+        modelled, amounts = "number", np.full(2, scale)
+        outcome = (np.clip(y, low, high) - centre) / scale
+    else:
+        amount = sample - usual
+        largest = np.quantile(np.abs(amount), 1 - TAIL)
+        modelled = "whether"
+        amounts = arm_amounts(np.clip(amount, -largest, largest), arm > 0, weight)
+        outcome = (y != usual).astype(np.float64)
+    own = ArrayRows(rows.X, outcome, rows.treated, rows.weight, keys=rows.keys)
+    return Target(modelled, amounts, own)
 
 
 def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:

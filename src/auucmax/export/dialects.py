@@ -14,7 +14,8 @@ from types import MappingProxyType
 
 from auucmax._errors import InputError
 from auucmax._validation import check_choice
-from auucmax.encoding.kinds import MISSING_TEXTS, with_seconds
+from auucmax.data.text_types import with_seconds
+from auucmax.encoding.kinds import MISSING_TEXTS
 
 _DAY = 86_400
 # Characters that would end a line, or that cannot be seen, in a text with backslash escapes.

@@ -23,14 +23,12 @@ from auucmax.pairs.objective import ArrayPairs, Pairs, ScoreRange
 from auucmax.pairs.passes import Bins, PairRows
 from auucmax.pairs.summary import PairSummary, box_range
 from auucmax.pairs.surrogates import PolynomialSurrogate
-from auucmax.rows import Extremes, Question
+from auucmax.rows import Extremes
 
 T = TypeVar("T")
 Sum = Callable[[PairRows], Any]
 #: Yields functions of rows and is sent their sums over all rows.
 Asking = Generator[tuple[Sum, ...], list[Any], T]
-#: Value, gradient (d,) and perhaps Hessian (d, d) at a point.
-PointValues = tuple[float, Floats, Floats | None]
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
 ROUGH_ROWS = 2**20  #: that a rough Hessian is made from
@@ -242,16 +240,6 @@ class PairObjective(ArrayPairs, LinearPairs):
     def scores(self, w: ArrayLike) -> Floats:
         """X w in float64, (n,)."""
         return passes.scores(self.rows.X, self._check_w(w))
-
-    def reply(self, w: Floats, hessian: bool = False) -> Question[PointValues]:
-        """Value, gradient and, if it is asked for, a rough Hessian; as of rows elsewhere.
-
-        The Hessian is good enough to choose a step by: of more than two million rows, a million
-        that are spread over all stand for them.
-        """
-        yield from ()  # a question, as of rows elsewhere, though nothing has to be read
-        value, gradient = self.value_and_gradient(w)
-        return value, gradient, self.rough_hessian(w) if hessian else None
 
     def _run(self, asking: Asking[T]) -> T:
         return self._run_on(self.rows, asking)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from auucmax._asking import relay
+from auucmax._asking import drive
 from auucmax._validation import Floats
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
@@ -26,14 +26,13 @@ from auucmax.pairs.linear import (
     HESSIAN_DEGREE,
     Asking,
     LinearPairs,
-    PointValues,
     Sum,
     T,
 )
 from auucmax.pairs.outcomes import BINARY, OutcomeLevels
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
 from auucmax.pairs.summary import PairSummary
-from auucmax.rows import Batch, Extremes, Question, Rows, ask
+from auucmax.rows import Batch, Extremes, Rows
 from auucmax.rows.base import Totals
 
 MAX_PRODUCTS = 500  #: columns, up to which all their products are summed; fewer of many classes
@@ -73,23 +72,12 @@ class StreamedObjective(LinearPairs):
                 f"{self.surrogate}, which has a kink. Use s_poly(mu, p=3) or s_log."
             )
 
-    def reply(self, w: Floats, hessian: bool = False) -> Question[PointValues]:
-        """Value, gradient and, if it is asked for, Hessian."""
-        w = self._check_w(w)
-        value, gradient = yield from self._question(self._value_and_gradient(w))
-        return value, gradient, (yield from self._question(self._hessian(w))) if hessian else None
-
     def _run(self, asking: Asking[T]) -> T:
-        return ask(self._question(asking))
-
-    def _question(self, asking: Asking[T]) -> Question[T]:
-        """Turn sums over pair rows that a generator asks for into a question to the source."""
-
-        def totals_of(sums: tuple[Sum, ...]) -> Question[list[Any]]:
-            ((totals,),) = yield [(self.source, (_PairSums(sums, self.levels),))]
+        def totals_of(sums: tuple[Sum, ...]) -> list[Any]:
+            (totals,) = self.source.total(_PairSums(sums, self.levels))
             return list(totals.values)
 
-        return relay(asking, totals_of)
+        return drive(asking, totals_of)
 
     def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
         field = yield from self._field_at(w)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from auucmax.certificates.certify import ALL_BOUNDS, Certificate
+from auucmax.certificates.certify import METHODS, Certificate
 from auucmax.certificates.policies import PolicyCertificate, ShareCertificate
 from auucmax.certificates.progressive import ProgressiveCertificate
 from auucmax.metrics.curves import UpliftBand
@@ -127,7 +127,7 @@ def _(found: Certificate) -> Brief:
         "the ranking",
         ("Gain", f"{gain} (estimate {found.gain_estimate:+.5f})"),
         ("AUUC", f"{auuc} (estimate {found.estimate:+.5f})"),
-        ("Method", ALL_BOUNDS[found.method].words),
+        ("Method", METHODS[found.method]),
     )
     if found.method == "asymptotic":
         return replace(made, verdict="No guarantee, an approximation only: see the bounds.")
