@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.random import Generator
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -309,9 +308,7 @@ def train_heads(
         outputs = torch.cat([network.output(phi[:k], True), network.output(phi[k:], False)])
         total = (batch.weight * _loss(outputs, batch.y, binary)).mean()
         if model.alpha and min(k, len(batch.y) - k) > 1:
-            total = total + model.alpha * ipm(
-                phi[:k], phi[k:], batch.weight[:k], batch.weight[k:]
-            )
+            total = total + model.alpha * ipm(phi[:k], phi[k:], batch.weight[:k], batch.weight[k:])
         return total
 
     return _minimise(model, network, objective, rows, validation, rng)

@@ -308,9 +308,7 @@ def most_above(parts: list[Ranked], shares: Sequence[float], level: float) -> tu
     return tuple(float(min(share, 1.0)) for share in found)
 
 
-def _assumptions(
-    low: float, high: float, n_candidates: int, by_chances: bool
-) -> tuple[str, ...]:
+def _assumptions(low: float, high: float, n_candidates: int, by_chances: bool) -> tuple[str, ...]:
     arms = "rows are independent, and arms were randomised with the same chances for all"
     if by_chances:
         arms = (

@@ -188,7 +188,9 @@ class Pilot(NamedTuple):
     n_pilot: list[int]
 
     @classmethod
-    def of(cls, units: Units, stratum: int, used: Sequence[bool], rng: np.random.Generator) -> Pilot:
+    def of(
+        cls, units: Units, stratum: int, used: Sequence[bool], rng: np.random.Generator
+    ) -> Pilot:
         arms = []
         for number, is_used in enumerate(used):
             own = np.flatnonzero((units.stratum == stratum) & (units.arm == number))

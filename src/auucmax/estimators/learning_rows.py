@@ -81,8 +81,9 @@ def search_rows(
     """A random share of the rows in memory, and R of all rows of a stream, in one reading."""
     if isinstance(rows, ArrayRows):
         return (rows if share >= 1 else rows.part(Share(share, seed))), None
-    gather, radius = partial(_gather, share=Share(share, seed)), partial(
-        _largest_norm, scaling=known.scaling
+    gather, radius = (
+        partial(_gather, share=Share(share, seed)),
+        partial(_largest_norm, scaling=known.scaling),
     )
     gathered, largest = rows.total(gather, radius)
     X, y, treated, keys, weight = zip(*gathered, strict=True)

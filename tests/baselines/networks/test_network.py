@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from auucmax.baselines.networks.network import fit_scales
 from tests.baselines.networks.small_networks import torch
 
 from auucmax.baselines.networks import (
     network,
 )
-from auucmax.baselines.networks.network import fit_scales
 
 pytestmark = pytest.mark.gate
 

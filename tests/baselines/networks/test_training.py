@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from auucmax.baselines.networks.network import fit_scales
+from auucmax.baselines.networks.training import NetworkRows, split_rows
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -18,8 +20,6 @@ from auucmax.baselines.networks import (
     network,
     training,
 )
-from auucmax.baselines.networks.network import fit_scales
-from auucmax.baselines.networks.training import NetworkRows, split_rows
 
 pytestmark = pytest.mark.gate
 

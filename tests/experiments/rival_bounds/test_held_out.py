@@ -2,6 +2,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+from auucmax.certificates.classical import held_out_rows
 from experiments.rival_bounds import (
     block_bernstein_bound,
     mcdiarmid_conditional_bound,
@@ -16,7 +17,6 @@ from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
 from auucmax.certificates.blocks import block_floor
-from auucmax.certificates.classical import held_out_rows
 
 pytestmark = pytest.mark.gate
 
