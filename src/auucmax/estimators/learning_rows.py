@@ -1,4 +1,4 @@
-"""What AUUC-max needs to know of its rows, in memory or read batch by batch, before it is fitted."""
+"""What AUUC-max needs to know of its rows before it is fitted, in memory or in batches."""
 
 from __future__ import annotations
 
