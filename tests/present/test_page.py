@@ -150,7 +150,7 @@ def test_other_evidence_and_a_campaign(tmp_path):
     write_report(model("works"), path, share=0.3, evidence=compared(), campaign=came)
     text = Page(path.read_text(encoding="utf-8")).text
     assert "It brought <b>less</b>." in text
-    assert "Against other rankings" in text
+    assert "Compared with other rankings" in text
 
 
 @pytest.mark.parametrize("name", ["plain", "arms", "failed", "few", "check", "unfair"])
