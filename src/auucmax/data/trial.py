@@ -200,7 +200,7 @@ class Trial(Shown):
             ("randomised", check_mask),
         ):
             if getattr(self, name) is not None:
-                checked[name] = check(getattr(self, name), name, n_rows)  # type: ignore[operator]
+                checked[name] = check(getattr(self, name), name, n_rows)
         if self.propensity is not None:
             checked["propensity"] = _check_propensity(self.propensity, n_rows, len(names))
         if self.place is None:
@@ -360,12 +360,12 @@ class Trial(Shown):
             n_rows = int((arm == k).sum())
             rows = np.flatnonzero((arm == k) & (weight > 0))  # a weight of zero is no observation
             mean = error = np.nan
-            total = np.zeros(n_units)
+            total: Floats = np.zeros(n_units)
             has = np.bincount(unit[rows], minlength=n_units) > 0
             if len(rows):
                 mean = np.average(y[rows], weights=weight[rows])
                 influence = weight[rows] * (y[rows] - mean) / weight[rows].sum()
-                total = np.bincount(unit[rows], influence, minlength=n_units)
+                total = np.bincount(unit[rows], influence, minlength=n_units).astype(np.float64)
                 error = _error(total, has)
                 if y[rows].min() == y[rows].max():  # rounding must not look like a spread
                     mean = y[rows[0]]

@@ -100,7 +100,7 @@ def decile_table(part: RankedRows, bins: int, level: float, support: Support) ->
     number = np.minimum(((1 - part.middle_ranks()) * bins).astype(int), bins - 1)
 
     def sums(values: Floats) -> Floats:
-        return np.bincount(number, values, minlength=bins)
+        return np.asarray(np.bincount(number, values, minlength=bins), dtype=np.float64)
 
     counts, means, responders, variance = {}, {}, [], np.zeros(bins)
     for arm, name in ((True, "treated"), (False, "control")):
@@ -367,8 +367,8 @@ class CurveSums:
             critical = one
             vary = held & (variance > 0)
             if vary.any():
-                some = covariance[np.ix_(vary, vary)]
-                draws = largest_draws(some, np.sqrt(variance[vary]), random_state)
+                of_those = covariance[np.ix_(vary, vary)]
+                draws = largest_draws(of_those, np.sqrt(variance[vary]), random_state)
                 # Noise of the draws must not make the band for all shares the narrower one.
                 critical = max(float(np.quantile(draws, level)), one)
         lower, upper, all_lower, all_upper = (
@@ -442,14 +442,16 @@ def curve_sums(
                 rare = won if centre <= 0.5 else segments.rows(arm) - won
                 responders[arm] = rows, (rare @ in_top, rare @ in_top**2)
             if part.squares is None:
-                is_whole = responds is not None and len(responds) == len(part.y)
-                chosen = responds if is_whole else rarer_outcome(part.y)
+                chosen = rarer_outcome(part.y)
+                if responds is not None and len(responds) == len(part.y):
+                    chosen = responds
                 some, others = (
                     segments.in_top_counts(own, units, arm) for own in (chosen, ~chosen)
                 )
             counted.append((n, some, others))
-    found = [moments.get(True), moments.get(False)]
-    if units is not None:
+    if units is None:
+        found = [moments[True], moments[False]]
+    else:
         found, covariance = units.moments(totals), units.covariance(totals)
     means = None
     if is_binary:
@@ -465,7 +467,7 @@ def curve_sums(
         means=means,
         signs=DIFFERENCE if centre <= 0.5 else DIFFERENCE[::-1],
         support=support,
-        counted=fewest(support, *np.moveaxis(counted, 1, 0)),
+        counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
         nobody=grid == 0,
         least=support.deviation[0] * np.sqrt(squares),
     )

@@ -119,10 +119,12 @@ class ArmRows:
         weight = weight / np.bincount(arm, weight, minlength=n_arms + 1)[arm]
         if model is None:
             # Outcomes are centred at their mean: the same target, less noise.
-            value, centre = np.zeros((n, n_arms)), np.average(y, weights=people)
+            value = np.zeros((n, n_arms))
+            centre = float(np.average(y, weights=people))
         else:
             value = (model[:, 1:] - model[:, :1]) * (people[:, None] / n)
-            y, centre = y - model[np.arange(n), arm], 0.0
+            y = y - model[np.arange(n), arm]
+            centre = 0.0
         own = weight * (y - centre)
         treated = np.flatnonzero(arm > 0)
         value[treated, arm[treated] - 1] += own[treated]

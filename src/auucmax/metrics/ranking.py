@@ -276,7 +276,7 @@ class RankedRows:
         """
         counts = {arm: self.arm_rows(arm) for arm in (False, True)}
         sums = arm_sums(terms, self.treated)
-        means = tuple(sums[arm] / max(n, 1) for arm, n in counts.items())
+        means = sums[False] / max(counts[False], 1), sums[True] / max(counts[True], 1)
         if self.squares is None:
             squares = arm_sums(terms, self.treated, squared_around=means)
         else:
