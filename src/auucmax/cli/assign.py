@@ -41,7 +41,7 @@ def assign(
         ),
     ] = None,
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="Make shares exact without strata, too.")
+        bool, typer.Option("--blocked", help="Make the shares exact even without strata.")
     ] = False,
     model: Annotated[
         Path | None,
@@ -60,8 +60,8 @@ def assign(
     """Assign people to arms at random, reproducibly for anyone who has the key.
 
     Writes id, arm and propensity (the probability of treatment; with several arms, one column
-    "chance LABEL" per arm). With --model the top share is treated, apart from a random part of it,
-    and a random part of the others is treated, too, so that `auucmax verify` can measure the gain.
+    "chance LABEL" per arm). With --model the top --share is treated, but the arm of a random part
+    of all people (--explore) is drawn at random, so that `auucmax verify` can measure the gain.
     Balance of the arms is reported for all other columns. An existing list is never overwritten.
     """
     from auucmax.campaign import assign as assigned

@@ -56,14 +56,15 @@ def plan(
         typer.Option("--rows", "-n", help="Report the power of a trial with this many rows."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw power against rows, as .png, .svg or .pdf.")
+        Path | None,
+        typer.Option(help="Plot power against the number of rows, as .png, .svg or .pdf."),
     ] = None,
 ) -> Answer:
-    """Plan a trial: how many rows it takes to detect the effect and the gain of a ranking.
+    """Plan a trial: how many people it needs to detect the effect and the gain of a ranking.
 
-    The gain over random targeting is --gain, the gain that --model had in its pilot, or computed
-    from --effect-sd and --explained. Base rate and clustering are estimated from PAST: from its
-    control rows with --treatment, else from all rows. Power assumes a score fixed before the trial,
+    The gain over random targeting is --gain, that of --model in its own trial, or computed from
+    --effect-sd and --explained. Base rate and clustering are estimated from PAST: from its control
+    rows with --treatment, else from all rows. Power assumes a score fixed before the trial,
     unless --cross-fitted is given.
     """
     from auucmax._files import check_target, whole_file

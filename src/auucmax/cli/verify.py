@@ -54,7 +54,7 @@ def verify(
     """Measure what a targeted campaign gained, and compare it with the forecast.
 
     DATA has one row per person of the campaign, chosen or not. Some of the chosen must have been
-    left untreated at random; treating some of the others at random shows more. The campaign is
+    left untreated at random; if some of the others were treated at random, more can be measured. The campaign is
     compared with treating nobody, everyone, and equally many people at random, with intervals and
     guarantees. --details shows all numbers.
     """
