@@ -30,7 +30,7 @@ def check(
         Path | None, typer.Option(help="Also write an HTML page with arms, balance and columns.")
     ] = None,
 ) -> Answer:
-    """Check a trial: was it randomised, how large is the effect, and how small an effect could it detect?
+    """Check a trial: was it randomised, and how large an effect does it show or could it detect?
 
     Tests every column known before treatment, whether or not a model may use it. Rows without an
     outcome are counted by arm, tested and dropped. The exit code is 1 if the check fails or nothing

@@ -100,8 +100,8 @@ COLUMNS: Group = (
            metavar="LABEL"),
     shared("id", str | None, "Column that identifies each row. With it, folds do not depend on the "
            "order of rows.", metavar="COLUMN"),
-    shared("groups", str | None, "Column with the household, shop or other cluster. Rows of a group "
-           "are kept together; intervals and guarantees account for it.", metavar="COLUMN"),
+    shared("groups", str | None, "Column with the household, shop or other cluster. Rows of a "
+           "group are kept together; intervals and guarantees account for it.", metavar="COLUMN"),
     shared("propensity", str | None, "Column with the design probability of treatment, if it "
            "differed between rows. With several arms, one column per arm: \"A=chance A,B=chance "
            "B\", or chance for columns named \"chance LABEL\".", metavar="COLUMN"),
@@ -115,11 +115,15 @@ COLUMNS: Group = (
            "shop number.", metavar="COLUMNS"),
     shared("numeric", list[str] | None, "Columns whose whole numbers are quantities. By default, 3 "
            "to 10 distinct whole numbers are treated as categories.", metavar="COLUMNS"),
-    shared("lower_is_better", bool, "A lower outcome is better, such as a cost or a relapse.", default=False),
+    shared("lower_is_better", bool, "A lower outcome is better, such as a cost or a relapse.",
+           default=False),
     shared("outcome_range", tuple[float, float] | None, "Range of the outcome for guarantees, if "
            "it is not 0/1. Values outside are clipped.", metavar="LOW HIGH"),
     shared("drop_missing_outcomes", bool, "Drop rows without an outcome. The check tests whether "
            "the arms lose equally many.", default=False),
+    shared("max_rows", int | None, "Use a random sample of about this many rows, drawn by group or "
+           "id. By default, a table that takes more than a quarter of the free memory is sampled.",
+           metavar="N"),
 )  # fmt: skip
 SOURCE: Group = (
     shared("query", str | None, "SELECT statement or table name in a database.", "-q",

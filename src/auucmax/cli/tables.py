@@ -42,9 +42,14 @@ def file_name(data: str) -> str:
 
 def read_rows_of_trial(data: str, source: Source, columns: dict[str, Any]) -> Trial:
     """The trial in a table."""
+    from auucmax._progress import working_on
     from auucmax.data import read_trial
+    from auucmax.data.reading import read_sample
 
-    table = read_rows(data, source)
+    columns = dict(columns)
+    by, max_rows = columns.get("groups") or columns.get("id"), columns.pop("max_rows", None)
+    with working_on("reading"):
+        table = read_sample(data, by=by, max_rows=max_rows, **source)
     return read_trial(table, **trial_options(columns, table))
 
 

@@ -54,9 +54,9 @@ def verify(
     """Measure what a targeted campaign gained, and compare it with the forecast.
 
     DATA has one row per person of the campaign, chosen or not. Some of the chosen must have been
-    left untreated at random; if some of the others were treated at random, more can be measured. The campaign is
-    compared with treating nobody, everyone, and equally many people at random, with intervals and
-    guarantees. --details shows all numbers.
+    left untreated at random; if some of the others were treated at random, more can be measured.
+    The campaign is compared with treating nobody, everyone, and equally many people at random, with
+    intervals and guarantees. --details shows all numbers.
     """
     from auucmax.campaign import verify as verified
     from auucmax.data.reading import read_table
