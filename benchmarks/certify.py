@@ -1,7 +1,7 @@
 """Certificates of 100 thousand to 5 million rows, against one `auuc_score` of the same rows.
 
 `certify` is what users call, bounds of AUUC and gain by hedged bets; `betting-fixed` the same by
-bets of one size, `histogram` from counts in 65,536 bins of scores; `dkw-bernstein` sorts and adds.
+bets of one size, `histogram` from counts in 65,536 bins of scores.
 `progressive` certifies four scores on four fifths of the rows.
 """
 
@@ -22,7 +22,6 @@ LIBRARIES = {
     "betting-fixed": "fixed",
     "histogram": "histogram",
     "progressive": "progressive",
-    "dkw-bernstein": "dkw_bernstein",
     "asymptotic": "asymptotic",
 }
 
@@ -64,10 +63,6 @@ def certified(rows: int) -> Callable[[], Any]:
 
 def fixed(rows: int) -> Callable[[], Any]:
     return _certificate(rows, "betting-fixed")
-
-
-def dkw_bernstein(rows: int) -> Callable[[], Any]:
-    return _certificate(rows, "dkw-bernstein")
 
 
 def asymptotic(rows: int) -> Callable[[], Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from auucmax import auuc_score
-from auucmax.certificates import betting, betting_bound, blocks, paper_bound
+from auucmax.certificates import betting, betting_bound, blocks, fixed_bets, paper_bound
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.known_populations import POPULATIONS, Truth
@@ -86,7 +86,7 @@ def betting_constants() -> dict[str, float]:
     """What the width of the betting bounds depends on: lines made with others are stale."""
     return {
         "aim": betting.AIM,
-        "largest_loss": betting.LARGEST_LOSS,
+        "largest_loss": fixed_bets.LARGEST_LOSS,
         "grid_step": betting.GRID_STEP,
         "pilot_blocks": blocks.PILOT_BLOCKS,
         "superblock": blocks.SUPERBLOCK,

@@ -18,7 +18,7 @@ from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
 from experiments.models import describe, rounded, start_line
-from experiments.rival_bounds import mcdiarmid_bound, mcdiarmid_conditional_bound
+from experiments.rival_bounds import ALL_BOUNDS
 from experiments.searched import MeanLogistic
 from experiments.trials import load_split
 
@@ -32,10 +32,7 @@ METHODS = (
     DEFAULT, DEFAULT + ADJUSTED, "asymptotic", "asymptotic" + ADJUSTED, "mcdiarmid-conditional",
     "dkw-bernstein", "mcdiarmid",
 )  # fmt: skip
-RIVALS: dict[str, Callable[..., Any]] = {
-    "mcdiarmid-conditional": mcdiarmid_conditional_bound,
-    "mcdiarmid": mcdiarmid_bound,
-}
+RIVALS = METHODS[4:]  #: that ``certify`` does not offer
 MODELS: dict[str, Callable[[int], Any]] = {
     "TM": lambda seed: TwoModels(MeanLogistic()),
     "AUUCMax()": lambda seed: AUUCMax(random_state=seed),
@@ -105,12 +102,13 @@ def run(task: Task) -> Line:
 
 
 def by_rival(method: str, model: Any, test: Trial) -> list[float]:
-    """The columns by a bound that ``certify`` does not offer; arms are ranked on their own."""
+    """The columns by a bound that ``certify`` does not offer."""
     score, rows = model.predict(test.X), {"treatment": test.treatment}
-    auuc = auuc_score(test.y, score, ranking="separate", **rows)
+    bound = ALL_BOUNDS[method]
+    auuc = auuc_score(test.y, score, ranking=bound.ranking, **rows)
     gain = auuc - float(test.y[test.treated].mean() - test.y[~test.treated].mean()) / 2
     of_gain, of_auuc = (
-        RIVALS[method](test.y, score, target=target, delta=DELTA, **rows).lower
+        bound.function(test.y, score, target=target, delta=DELTA, **rows).lower
         for target in ("gain", "auuc")
     )
     return [gain - of_gain, of_gain, auuc - of_auuc, of_auuc]

@@ -270,7 +270,7 @@ def test_gains_on_hillstrom_are_certified():
 
 def test_bad_input():
     y, score, t = _rows(50)
-    with pytest.raises(ValueError, match=r"0 to 1; got 0 to 2.*outcome_range"):
+    with pytest.raises(ValueError, match=r"0 to 1, got 0 to 2.*outcome_range"):
         betting_bound(2 * y, score, treatment=t)
     with pytest.raises(ValueError, match="target should be one of"):
         betting_bound(y, score, treatment=t, target="qini")

@@ -13,7 +13,6 @@ from auucmax.certificates.blocks import (
     block_floor,
     deal,
 )
-from auucmax.certificates.known_chances import as_one_arm
 from auucmax.certificates.reference import block_statistics_slow
 
 
@@ -157,7 +156,7 @@ def test_units_of_all_kinds_are_of_the_type_that_kernels_are_compiled_for():
     """Another one would take seconds at the first certificate of its kind."""
     treated = np.array([True, True, False, False, False])
     kinds = [DealtUnits.of(treated), DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))]
-    arrays = [own for kind in kinds for units in (kind, as_one_arm(kind)) for own in units]
+    arrays = [own for kind in kinds for units in (kind, kind.as_one_arm()) for own in units]
     places, _, _ = anytime._dealt(np.arange(40) % 2 == 0, np.array([0, 20, 40]))
     assert {own.dtype for own in (*arrays, *places) if own is not None} == {np.dtype(np.int32)}
 

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from auucmax import auuc_score, certify
 from auucmax.certificates import betting_bounds, progressive_certificate
 from auucmax.certificates.betting import dense_ranks
-from auucmax.certificates.blocks import CENTRES, BlockDesign, DealtUnits, deal
+from auucmax.certificates.blocks import CENTRES, BlockDesign, DealtUnits, block_floor, deal
 from auucmax.certificates.known_chances import (
-    ChancePilot,
+    ArmMeans,
     ChancesBeyond,
-    as_one_arm,
+    effect_pilot,
     evenly_drawn,
     most_people,
-    rank_distance,
 )
 from auucmax.certificates.reference import block_statistics_slow
 
@@ -41,7 +40,7 @@ def w_of(score, h, centre, size):
 @pytest.mark.parametrize("centre", CENTRES)
 def test_a_block_is_unbiased_over_all_samples(centre):
     """All 12^3 samples of three rows, with ties, each with its probability: the mean is exact."""
-    pilot = ChancePilot(0.7, 0.2, 0.0, 1.0)
+    means = ArmMeans(np.array([0.2, 0.7]), np.zeros(2))
     total, mean = 0.0, 0.0
     kinds = list(itertools.product(range(3), (True, False), (1.0, 0.0)))
     for sample in itertools.product(kinds, repeat=3):
@@ -51,7 +50,7 @@ def test_a_block_is_unbiased_over_all_samples(centre):
             rate = RATE[t][kind]
             p *= SHARE[kind] * (CHANCE[kind] if t else 1 - CHANCE[kind])
             p *= rate if outcome else 1 - rate
-        h = pilot.effects(y, treated, CHANCE[x])
+        h = means.one_effect(y, treated, CHANCE[x])
         total += p
         mean += p * w_of(x.astype(float), h, centre, 3)[0]
     assert total == pytest.approx(1)
@@ -67,17 +66,19 @@ def test_the_dealing_has_its_slow_twin_and_its_floor(data):
     y = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=n, max_size=n)))
     treated = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     chance = np.array(data.draw(st.lists(st.sampled_from([0.1, 0.5, 0.8]), min_size=n, max_size=n)))
-    pilot = ChancePilot.of(y, treated, chance)
-    h = pilot.effects(y, treated, chance)
-    assert np.abs(h).max() <= pilot.largest + 1e-12
+    means, pilot = effect_pilot(y, treated, chance)
+    h, largest = means.one_effect(y, treated, chance), pilot.adjustment[1]
+    assert np.abs(h).max() <= largest + 1e-12
     design = BlockDesign.of(n, 0, size=n, pilot=False)
-    units = as_one_arm(DealtUnits.of(treated))
+    units = DealtUnits.of(treated).as_one_arm()
     ranks, seed = dense_ranks(score)[None], np.random.SeedSequence(0)
     w = deal(ranks, np.ones(1), h, pilot.shift, units, design, seed)
     for of_centre, centre in zip(w, CENTRES, strict=True):
         slow = w_of(score, h, centre, n)[0]
         np.testing.assert_allclose(of_centre, slow, atol=1e-12)
-        assert slow >= -pilot.largest * rank_distance(n, centre) - 1e-12
+        distance = np.abs(np.arange(n) / (n - 1) - centre).mean()
+        assert block_floor(n, 0, centre, pilot.adjustment) == pytest.approx(largest * distance)
+        assert slow >= -largest * distance - 1e-12
 
 
 def _trial(n, seed, effect=0.3):
@@ -128,16 +129,14 @@ def test_bets_do_not_know_the_chances_of_rows_that_are_bet_on():
     parts = [_trial(3_000, seed) for seed in range(3)]
     chunks = [(y, -x if k else None, t) for k, (x, _, t, y) in enumerate(parts)]
     chances = [chance.copy() for _, chance, _, _ in parts]
-    pilot = ChancePilot.of(parts[0][3], parts[0][2], chances[0])
-    assert pilot.least == pytest.approx(0.16)
-    assert pilot.largest == pytest.approx(
-        max(pilot.mu_treated, pilot.mu_control, 1 - pilot.mu_treated, 1 - pilot.mu_control) / 0.16
-    )
+    means, pilot = effect_pilot(parts[0][3], parts[0][2], chances[0])
+    assert means.least == pytest.approx([0.16, 0.16])
+    assert pilot.adjustment[1] == pytest.approx(max(*means.mean, *(1 - means.mean)) / 0.16)
     chances[2][0] = 0.17  # by design, though nobody of the first chunk had it
     progressive_certificate(chunks, propensity=chances)
     for beyond in (0.15, 0.85):
         chances[2][0] = beyond
-        with pytest.raises(ChancesBeyond, match=r"between 0\.16 and 0\.84, .* in 1 of 3,000 rows"):
+        with pytest.raises(ChancesBeyond, match=r"at least 0\.16, 0\.16 .* in 1 of 3,000 rows"):
             progressive_certificate(chunks, propensity=chances)
 
 
@@ -177,9 +176,9 @@ def test_clusters_are_dealt_whole():
 def test_only_what_is_proven_takes_chances():
     x, chance, treated, y = _trial(500, 3)
     rows = {"y": y, "treatment": treated, "propensity": chance}
-    with pytest.raises(ValueError, match="method='betting', got 'propensity'"):
+    with pytest.raises(ValueError, match=r"got 'propensity'\. .*method='betting'"):
         certify(x, **rows, method="betting")
-    with pytest.raises(ValueError, match="bets='fixed'"):
+    with pytest.raises(ValueError, match="bets should be 'fixed'"):
         betting_bounds(y, x, treatment=treated, propensity=chance)
     found = certify(x, y=y * 3.5, treatment=treated, propensity=chance)
     assert found.method == "asymptotic"
@@ -197,5 +196,5 @@ def test_everybody_is_as_likely_to_be_drawn_whatever_the_chance_to_be_in_two_arm
         n = int((chance == own).sum())
         share = (kept & (chance[inside] == own)).sum() / n
         assert abs(share - 1 / most) < 4 * np.sqrt(0.25 / n)
-    with pytest.raises(ChancesBeyond, match="chances of being in one of the two arms should be"):
+    with pytest.raises(ChancesBeyond, match="to be in one of the two arms"):
         evenly_drawn(np.array([2.0, 9.0]), most, np.zeros(2))

@@ -8,14 +8,13 @@ import pytest
 from auucmax.certificates.known_chances import ChancesBeyond
 from auucmax.certificates.policies import (
     SHARES,
-    _block_ends,
-    _ChanceGame,
-    _Game,
-    _most_above,
-    _PolicyRows,
-    _reference,
+    Game,
+    PolicyRows,
+    Ranked,
+    block_ends,
     certify_policy,
     certify_shares,
+    most_above,
 )
 
 
@@ -30,8 +29,8 @@ def test_blocks_are_unbiased_for_all_three_targets():
     rng = np.random.default_rng(0)
     prices, means = np.array([0.0, 0.02, 0.04]), []
     for _ in range(60):
-        pilot, rest = (_PolicyRows(*population(rng, n)) for n in (100, 3000))
-        game = _Game.of(pilot, [rest], 2, prices)
+        pilot, rest = (PolicyRows(*population(rng, n)) for n in (100, 3000))
+        game = Game.of(pilot, [rest], 2, prices, 0.5, 0.05)
         means.append([w.mean() for w in game.statistics(rest, game.ends[0], rng)])
     mean, error = np.mean(means, axis=0), np.std(means, axis=0) / np.sqrt(len(means))
     # A third gets each arm, and gains .1; random people would gain .1 in a third of the cases.
@@ -46,14 +45,14 @@ def test_no_block_is_below_its_floor():
     for sizes in ([1, 1, 1], [2, 1, 1], [1, 2, 1]):
         got = np.repeat([0, 1, 2], sizes)
         for shift_y in (0.0, 1.0):
-            pilot = _PolicyRows(np.full(3, shift_y), np.zeros(3, int), np.zeros(3, int))
+            pilot = PolicyRows(np.full(3, shift_y), np.zeros(3, int), np.zeros(3, int))
             for y in product([0.0, 1.0], repeat=len(got)):
                 for chosen in product([0, 1, 2], repeat=len(got)):
-                    rows = _PolicyRows(np.array(y), np.array(chosen), got)
-                    game = _Game.of(pilot, [rows], 2, np.array([0.0, 0.3, 0.5]))
+                    rows = PolicyRows(np.array(y), np.array(chosen), got)
+                    game = Game.of(pilot, [rows], 2, np.array([0.0, 0.3, 0.5]), 0.5, 0.05)
                     ends = np.array(sizes)[:, None]
                     w = game.statistics(rows, ends, np.random.default_rng(0))
-                    for value, stake in zip(w, game.stakes(0.5, 0.05), strict=True):
+                    for value, stake in zip(w, game.stakes, strict=True):
                         assert value.min() >= -stake.floor - 1e-12
     assert game is not None
 
@@ -113,8 +112,8 @@ def test_few_rows_say_nothing():
     [
         ([([0, 1], [0, 1], [0, 1])], {}, "chosen should be None in the first chunk"),
         ([([0, 1], None, [0, 2])], {}, "got should be whole numbers from 0, the control, to 1"),
-        ([([0, 2], None, [0, 1])], {}, "y should lie in the range that is known beforehand"),
-        ([([0, 1], None, [0, 1])], {"value": 1.0}, "value and cost should come together"),
+        ([([0, 2], None, [0, 1])], {}, "y should be in the range that is known beforehand"),
+        ([([0, 1], None, [0, 1])], {"value": 1.0}, "value should be given together with cost"),
     ],
 )
 def test_messages(chunks, options, message):
@@ -157,7 +156,7 @@ def test_value_and_cost_may_be_chosen_afterwards():
 def test_rows_that_cut_shares_grow_with_the_trial():
     """Or shares would stay as far from what is asked for, however large the trial."""
     rows, none = np.arange(100_000.0), np.zeros(100_000, np.intp)
-    assert len(_reference(rows, rows, none, np.random.default_rng(0)).reference) == 10_000
+    assert len(Ranked.of(rows, rows, none, np.random.default_rng(0)).reference) == 10_000
 
 
 @pytest.mark.gate_cases("3")
@@ -170,14 +169,16 @@ def test_no_more_people_are_above_cuts_than_is_said(n_chunks):
         parts, truth = [], []
         for _ in range(n_chunks):
             score, arms = rng.random(900), rng.integers(0, 2, 900)
-            parts.append(_reference(score, score, arms, rng))
+            parts.append(Ranked.of(score, score, arms, rng))
             at = (shares * len(parts[-1].reference)).astype(int)
             cuts = parts[-1].reference[np.minimum(at, len(parts[-1].reference) - 1)]
             truth.append(np.where(shares < 1, 1 - cuts, 1))
-        weight = np.array([end.shape[1] for end in _block_ends([p.got for p in parts], 1)])
+        weight = np.array(
+            [end.shape[1] for end in block_ends([np.bincount(p.got) for p in parts], 1)]
+        )
         above = np.average(truth, axis=0, weights=weight)
         for k, level in enumerate((0.2 / len(SHARES), 0.9999)):
-            misses[k] += (above > _most_above(parts, SHARES, level)).any()
+            misses[k] += (above > most_above(parts, SHARES, level)).any()
     assert misses[0] <= 200 * 0.2
     assert misses[1] > 200 * 0.5  # where next to nothing is added
 
@@ -185,7 +186,7 @@ def test_no_more_people_are_above_cuts_than_is_said(n_chunks):
 def test_levels_that_a_share_cuts_are_chosen_in_part():
     """A third of the people has each of three scores: half of a share that ends in one of them."""
     rows = ranked(8_000, tied=True)[1]
-    part = _reference(rows[0], rows[1], rows[2].astype(np.intp), np.random.default_rng(0))
+    part = Ranked.of(rows[0], rows[1], rows[2].astype(np.intp), np.random.default_rng(0))
     for share in (0.1, 1 / 3, 0.5, 0.9, 1.0):
         chosen = part.chosen(share)
         assert chosen.mean() == pytest.approx(share, abs=0.04)
@@ -250,8 +251,8 @@ GIVEN = np.array([2, 1])
 
 def chance_game(rows, prices=None):
     own = np.array([1.0, 0.0, 1.0]), np.zeros(3, int), np.arange(3)
-    first = _PolicyRows(*own, CHANCE[[0, 1, 1]])
-    return _ChanceGame.of(first, [rows], 2, prices)
+    first = PolicyRows(*own, CHANCE[[0, 1, 1]])
+    return Game.of(first, [rows], 2, prices, 0.5, 0.05)
 
 
 def test_blocks_by_known_chances_are_unbiased_over_all_samples():
@@ -260,10 +261,10 @@ def test_blocks_by_known_chances_are_unbiased_over_all_samples():
     for sample in product(product(range(2), range(3), (0, 1)), repeat=2):
         x, got, y = map(np.array, zip(*sample, strict=True))
         p = np.prod(SHARE[x] * CHANCE[x, got] * np.where(y, RATE[x, got], 1 - RATE[x, got]))
-        rows = _PolicyRows(y.astype(float), GIVEN[x], got, CHANCE[x])
+        rows = PolicyRows(y.astype(float), GIVEN[x], got, CHANCE[x])
         game = chance_game(rows, prices)
         w = game.statistics(rows, np.array([[2]]), np.random.default_rng(0))
-        for value, stake in zip(w, game.stakes(0.5, 0.05), strict=True):
+        for value, stake in zip(w, game.stakes, strict=True):
             assert value[0] >= -stake.floor - 1e-12
         total, mean = total + p, mean + p * np.array([own[0] for own in w])
     effect = RATE[:, 1:] - RATE[:, :1]
@@ -318,7 +319,7 @@ def test_chances_that_are_none_or_beyond_those_of_the_pilot_are_refused():
     rng = np.random.default_rng(4)
     first, (y, x, got, chance) = unequal(rng, 500), unequal(rng, 500)
     chunks = [(first[0], None, first[2]), (y, (x > 0.5).astype(int), got)]
-    with pytest.raises(ValueError, match="propensity should have a row for each of 500 people"):
+    with pytest.raises(ValueError, match="propensity should be a row for each of 500 people"):
         certify_policy(chunks, n_arms=2, propensity=[first[3], chance[:, 1:]])
     near = chance.copy()
     near[0] = [0.01, 0.01, 0.98]

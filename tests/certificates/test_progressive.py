@@ -119,9 +119,9 @@ def test_outcomes_with_a_range_scale():
     scaled = progressive_certificate(money, outcome_range=(-3, 7))
     assert scaled.gain_lower_bound == pytest.approx(10 * plain.gain_lower_bound)
     assert scaled.lower_bound == pytest.approx(10 * plain.lower_bound)
-    with pytest.raises(ValueError, match=r"0/1, or come with outcome_range.*-3 to 7"):
+    with pytest.raises(ValueError, match=r"0/1, or given with outcome_range.*-3 to 7"):
         progressive_certificate(money)
-    with pytest.raises(ValueError, match=r"0 to 1; got -3 to 7"):
+    with pytest.raises(ValueError, match=r"0 to 1, got -3 to 7"):
         progressive_certificate(money, outcome_range=(0, 1))
 
 

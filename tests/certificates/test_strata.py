@@ -11,8 +11,8 @@ from auucmax.certificates.strata import (
     Pilot,
     Stratum,
     Units,
-    _bets,
-    _log_wealth,
+    log_wealth,
+    sizes_of_bets,
     strata_bounds,
 )
 
@@ -34,13 +34,13 @@ def test_wealth_is_that_of_its_definition(seed):
     y, treated, code = rows(seed, n=120)
     rng = np.random.default_rng(seed)
     units = Units.of(y, treated.astype(int), code, None)
-    drawn = [Pilot.of(units.of_stratum(s, np.ones(2, bool)), rng) for s in (0, 1)]
-    strata = [Stratum.of(one) for one in drawn]
+    drawn = [Pilot.of(units, s, [True, True], rng) for s in (0, 1)]
+    strata = [Stratum.of(one, None) for one in drawn]
     weights = np.array(WEIGHTS)
     sums = weights[:, :, None] * [-1.0, 1.0]
-    bets = _bets(strata, sums, 0.05)
+    bets = sizes_of_bets(strata, sums, 0.05)
     own = np.random.SeedSequence(seed)
-    fast = _log_wealth(strata, sums, bets, own)
+    fast = log_wealth(strata, sums, bets, own)
     again = np.random.default_rng(own)
     arms = ([], [])
     for stratum in strata:
@@ -113,9 +113,12 @@ def test_few_rows_are_never_beyond_what_is_possible():
         ({"stratum": [0.5] * 4}, "stratum should be whole numbers from 0 to 1"),
         ({"stratum": [0, 1, 2, 0]}, "from 0 to 2. Number the strata so"),
         ({"delta": 2}, "delta should be"),
-        ({"y": [0, 1, 2, 1]}, "y should lie in the range"),
+        ({"y": [0, 1, 2, 1]}, "y should be in the range"),
         ({"random_state": -1}, "random_state should be"),
-        ({"weights": [[[1, 1], [0, 0]]]}, "weights of arms should sum to 0 in each stratum"),
+        (
+            {"weights": [[[1, 1], [0, 0]]]},
+            "weights should be such that those of arms sum to 0 in each stratum",
+        ),
         ({"groups": [1, 1, 2, 3]}, "in one arm and one stratum for a certificate, got 1 groups"),
     ],
 )
@@ -209,7 +212,7 @@ def test_a_group_far_larger_than_others_is_not_certified():
     y, treated, stratum, group = (
         np.concatenate([own, np.repeat(own[:1], 60)]) for own in (y, treated, stratum, group)
     )
-    with pytest.raises(GroupsError, match=r"groups should have at most \d+ rows, 2 times as many"):
+    with pytest.raises(GroupsError, match=r"groups should be of at most \d+ rows, 2 times as many"):
         strata_bounds(y, treatment=treated, stratum=stratum, weights=[1, 1], groups=group)
 
 
@@ -224,7 +227,7 @@ def test_groups_are_certified_up_to_a_size_that_is_said_or_declared():
     )
     with pytest.raises(GroupsError, match=r"at most 4 rows, as was declared, .* of up to 5\."):
         strata_bounds(y, **named, largest_group=4)
-    with pytest.raises(ValueError, match="largest_group should come with groups"):
+    with pytest.raises(ValueError, match="largest_group should be given together with groups"):
         strata_bounds(y, **(named | {"groups": None}), largest_group=4)
 
 

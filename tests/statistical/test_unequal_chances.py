@@ -82,15 +82,15 @@ def test_the_wealth_at_the_truth_has_mean_one():
     """From rows to wealth: the mean over trials of E_B at the truth is 1 within its error."""
     from auucmax.certificates.betting import dense_ranks
     from auucmax.certificates.blocks import BlockDesign, DealtUnits, deal
-    from auucmax.certificates.known_chances import ChancePilot, as_one_arm
+    from auucmax.certificates.known_chances import ArmMeans
 
     rng = np.random.default_rng(5)
-    pilot = ChancePilot(0.4, 0.3, 0.4, 8.0)
+    means = ArmMeans(np.array([0.3, 0.4]), np.zeros(2))
     design, wealth = BlockDesign.of(24, 0, size=4, pilot=False), []
     for trial in range(4_000):
         y, x, treated, chance = draw(rng, (0.9, 0.1), n=24)
-        h = pilot.effects(y, treated, chance)
-        units = as_one_arm(DealtUnits.of(treated))
+        h = means.one_effect(y, treated, chance)
+        units = DealtUnits.of(treated).as_one_arm()
         seed = np.random.SeedSequence(trial)
         w = deal(dense_ranks(x)[None], np.ones(1), h, 0.0, units, design, seed)[1]
         wealth.append(np.prod(1 + 0.15 * (w - GAIN), axis=0).mean())

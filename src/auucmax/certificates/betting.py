@@ -274,11 +274,11 @@ class Game:
 
     def _hedged(
         self, targets: Sequence[int], level: float, n_dealings: int, seed: np.random.SeedSequence
-    ) -> tuple[dict[int, float], float]:
-        """Bounds by target, and what was taken off the residuals."""
+    ) -> tuple[list[float], float]:
+        """Bounds of both targets, minus infinity if not asked for, and what was taken off."""
         with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
             dealings, design, shift = self.deal(n_dealings, seed, pool.map)
-            lower = {}
+            lower = [-np.inf] * len(CENTRES)
             for target in targets:
                 w = [dealing[target] for dealing in dealings]
                 floor = self.floor(design, CENTRES[target], shift)

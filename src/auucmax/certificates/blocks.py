@@ -201,8 +201,8 @@ def block_floor(
 ) -> float:
     """phi(a, b): a block of a treated and b control rows never has w < -phi.
 
-    ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values. Without
-    control rows, (1 - B, B) is for treated rows whose outcomes lie in [-B, B].
+    ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values.
+    Without control rows, (1 - B, B) is for treated rows whose outcomes lie in [-B, B].
 
     Examples
     --------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from auucmax._validation import check_level, check_whole
+from auucmax.metrics.ranking import RankingKind
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,12 @@ class Bound:
     """
 
     name: str
-    function: Callable[..., object]
+    function: Callable[..., Any]
     assumptions: str
     formula: str
     reference: str
     target: str = "AUUC, or gain over random, of the population"
-    ranking: str = "joint"
+    ranking: RankingKind = "joint"
     rows: str = "held out"
     validity: str = "holds for every n"
 

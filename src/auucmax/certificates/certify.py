@@ -154,15 +154,15 @@ def certify(
         options = {name: value for name, value in (columns | options).items() if value is not None}
         _check_histogram(model_or_score, method, options)
         chosen, n_rows = "betting-fixed", model_or_score.n_rows
-        estimates = model_or_score.auuc(), model_or_score.gain()
+        estimates = [model_or_score.auuc(), model_or_score.gain()]
         how = {name: own for name, own in options.items() if name != "outcome_range"}
         swapped = replace(model_or_score, sums=model_or_score.sums[::-1])
-        lower = []
-        for side in (swapped, model_or_score) if upper else (model_or_score,):
-            *both, bin_gap = histogram_betting_bounds(
-                side, delta=each, n_candidates=n_candidates, **how
-            )
-            lower.insert(0, [bound.lower for bound in both])
+        found = [
+            histogram_betting_bounds(side, delta=each, n_candidates=n_candidates, **how)
+            for side in (model_or_score, swapped)[: 1 + upper]
+        ]
+        lower = [[auuc.lower, gain.lower] for auuc, gain, _ in found]
+        bin_gap = found[0][2]
     else:
         control = getattr(model_or_score, "control", None) if control is None else control
         rows = HeldOut.of(X, y, treatment, control)
@@ -182,7 +182,6 @@ def certify(
         _check_options(options, chosen, method)
         lower, estimates = _by_folds(chosen, rows, score, folds, options, each, n_candidates, upper)
         n_rows = len(rows.y)
-    upper_ends = [-low for low in lower[1]] if upper else [None, None]
     return Certificate(
         lower_bound=lower[0][0],
         gain_lower_bound=lower[0][1],
@@ -197,8 +196,8 @@ def certify(
         bin_gap=bin_gap,
         adjusted=options.get("outcome_model") is not None,
         by_cluster=options.get("groups") is not None and chosen != "asymptotic",
-        upper_bound=upper_ends[0],
-        gain_upper_bound=upper_ends[1],
+        upper_bound=-lower[1][0] if upper else None,
+        gain_upper_bound=-lower[1][1] if upper else None,
     )
 
 

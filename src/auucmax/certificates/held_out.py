@@ -27,12 +27,11 @@ class HeldOut(NamedTuple):
         treatment: ArrayLike | None,
         control: Any,
     ) -> HeldOut:
-        for name, value in (("y", y), ("treatment", treatment)):
-            if value is None:
-                raise InputError(
-                    name, "a column of the held-out rows", "none",
-                    "Call certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t).",
-                )  # fmt: skip
+        if y is None or treatment is None:
+            raise InputError(
+                "y" if y is None else "treatment", "a column of the held-out rows", "none",
+                "Call certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t).",
+            )  # fmt: skip
         outcome = check_column(y, "y")
         treated = check_treatment(treatment, len(outcome), control=control)
         return cls(X, outcome, treated)

@@ -351,7 +351,7 @@ def _checked(
         )  # fmt: skip
     outcome = check_column(y, "y")
     arms = []
-    for name, values in (("chosen", got if chosen is None else chosen), ("got", got)):
+    for name, values in (("got", got), ("chosen", got if chosen is None else chosen)):
         numbers = check_column(values, name, len(outcome))
         codes = numbers.astype(np.intp)
         if (codes != numbers).any() or codes.min() < 0 or codes.max() > n_arms:
@@ -371,7 +371,7 @@ def _checked(
             f"the control and of {n_arms} arms, above 0, which add up to 1",
             f"an array of shape {table.shape} or other numbers", "Pass the chances by design.",
         )  # fmt: skip
-    return PolicyRows(outcome, arms[0], arms[1], table)
+    return PolicyRows(outcome, arms[1], arms[0], table)
 
 
 def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats | None:
