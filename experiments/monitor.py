@@ -1,22 +1,27 @@
 """A trial without any effect that is looked at after every 100 rows: how often is a look wrong?
 
-A line holds a chunk of trials. Of each, whether any of the four anytime bounds of a monitor (gain
-and average effect, lower and upper, which share delta) was ever on the wrong side of 0; the same of
-normal intervals that are made for one look; and, of the first trial of a line, how wide the bounds
-are at the end beside the fixed-bet certificate of the same rows at the same level.
+A line holds a chunk of trials, each of them given to a :class:`auucmax.campaign.Monitor`. Of each,
+whether any of its four bounds (gain and average effect, lower and upper, which share delta) was
+ever on the wrong side of 0, and whether it ever found that the arms have other sizes than planned;
+the same of normal intervals that are made for one look; and, of the first trial of a line, how wide
+the bounds are at the end beside the fixed-bet certificate of the same rows at the same level.
 """
 
 from __future__ import annotations
 
 import time
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from auucmax.campaign import Monitor
+from auucmax.campaign.monitor import Verdict
 from auucmax.certificates import anytime, betting_bounds
-from auucmax.certificates.anytime import AnytimeBets
+from auucmax.certificates.anytime import AnytimeBets, Wealth
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
@@ -34,6 +39,8 @@ POPULATIONS = {
     "50% treated, 2% respond": (0.5, 0.02),
     "50% treated, 50% respond": (0.5, 0.5),
 }
+NORMAL = ("normal, effect", "normal, gain", "normal, one look")
+FIRST_DAY = pd.Timestamp("2020-01-01")
 Floats = NDArray[np.float64]
 
 
@@ -53,6 +60,7 @@ def probe(trial: str) -> None:
 def parameters(task: Task) -> dict[str, Any]:
     share, rate = POPULATIONS[task.trial]
     return {
+        "watched": "Monitor",
         "delta": DELTA,
         "rows": N_ROWS,
         "look": LOOK,
@@ -74,13 +82,14 @@ def run(task: Task) -> Line:
 
 def run_chunk(task: Task, trials: int = CHUNK, n_rows: int = N_ROWS) -> Line:
     place = list(POPULATIONS).index(task.trial)
-    wrong = {"monitor": 0, "normal, effect": 0, "normal, gain": 0, "normal, one look": 0}
+    wrong = dict.fromkeys(("monitor", "sizes", *NORMAL), 0)
     widths: list[float] = []
     for number in range(trials):
         rng = np.random.default_rng([task.split, place, number])
         y, score, treated = draw(*POPULATIONS[task.trial], n_rows, rng)
-        bets, is_wrong = ever_wrong(y, score, treated)
-        wrong["monitor"] += is_wrong
+        bets, bounds, sizes = ever_wrong(y, score, treated, POPULATIONS[task.trial][0])
+        wrong["monitor"] += bounds
+        wrong["sizes"] += sizes
         effect, gain = (
             normal_path(y * weight, treated) for weight in (np.ones(n_rows), score - 0.5)
         )
@@ -101,15 +110,37 @@ def draw(
     return (rng.random(n_rows) < rate).astype(np.float64), rng.random(n_rows), arms
 
 
-def ever_wrong(y: Floats, score: Floats, treated: NDArray[np.bool_]) -> tuple[AnytimeBets, bool]:
-    """The bets at the end, and whether any bound was on the wrong side of 0 at any superblock.
+def ever_wrong(
+    y: Floats, score: Floats, treated: NDArray[np.bool_], share: float
+) -> tuple[AnytimeBets, bool, bool]:
+    """The bets at the end; was a bound ever on the wrong side of 0, and ever an alarm for sizes?
 
-    Bounds change when a superblock closes only, so looks after every 100 rows see no more.
+    The monitor enters a day of ``LOOK`` rows after the other, whether at one look or at many
+    (tests/campaign/test_monitor.py). Its bounds change when a superblock closes only, and the
+    wealth of the bets after each superblock has every bound of every look.
     """
-    bets, level = AnytimeBets.fresh(), DELTA / N_BOUNDS
-    path = bets.add(y, score, treated, level)
+    n_rows = len(y)
+    rows = pd.DataFrame({"mail": treated * 1, "visit": y, "score": score, "id": np.arange(n_rows)})
+    rows["sent"] = FIRST_DAY + pd.to_timedelta(rows["id"] // LOOK, "D")
+    monitor = Monitor(
+        treatment="mail", outcome="visit", date="sent", id="id", score="score", delta=DELTA,
+        treated_share=share,
+    )  # fmt: skip
+    paths = []
+    add = AnytimeBets.add
+
+    def recorded(bets: AnytimeBets, *rows: Any) -> Wealth:
+        paths.append(add(bets, *rows))
+        return paths[-1]
+
+    with patch.object(AnytimeBets, "add", recorded):
+        look = monitor.look(rows)
+    assert look.n_rows == n_rows
+    assert monitor.state is not None
+    (path,) = paths
     wealth = path.log_wealth(np.zeros(path.credit.shape[:-1]))
-    return bets, bool((wealth >= -np.log(level)).any())
+    sizes = any(stop.verdict == Verdict.STOP_FAILED_RATIO for stop in look.stops)
+    return monitor.state.bets[0], bool((wealth >= -np.log(DELTA / N_BOUNDS)).any()), sizes
 
 
 def normal_path(terms: Floats, treated: NDArray[np.bool_]) -> Floats:
@@ -160,7 +191,8 @@ def render(lines: list[Line]) -> str:
         ratios = [f"{_ratio(own, other):.2f}" for other in (1, 2)]
         rows.append([name, f"{n:,}", *(f"{rate:.1%}" for rate in rates.values()), *ratios])
     header = [
-        "population", "trials", "monitor, ever wrong", "normal, effect, ever wrong",
+        "population", "trials", "monitor, ever wrong", "sizes, ever an alarm",
+        "normal, effect, ever wrong",
         "normal, gain, ever wrong", "normal, effect, wrong at the end", "width / fixed bets",
         "width / hedged",
     ]  # fmt: skip
@@ -170,9 +202,10 @@ def render(lines: list[Line]) -> str:
         f"Trials of {N_ROWS:,} rows in which neither the treatment nor the score does anything, "
         f"looked at after every {LOOK} rows. *Monitor*: any of {N_BOUNDS} bounds (gain and average "
         f"effect, lower and upper), which share delta = {DELTA:g}, is on the wrong side of 0 at "
-        f"any look. *Normal*: the usual {1 - DELTA:.0%} interval, made for one look, of the "
-        f"average effect or of the gain (with the true ranks), leaves 0 out at any look; "
-        f"and at the last look alone. *Width*: distance from the estimate to the lower bound of "
+        f"any look. *Sizes*: the monitor ever says that the arms do not have their planned sizes, "
+        f"for which 1% is allowed. *Normal*: the usual {1 - DELTA:.0%} interval, made for one "
+        f"look, of the average effect or of the gain (with the true ranks), leaves 0 out at any "
+        f"look; and at the last look alone. *Width*: distance from the estimate to the lower bound of "
         f"the gain at the end, over that of the certificate by bets of one size, or by hedged "
         f"bets, of the same rows at the same level, {DELTA / N_BOUNDS:g}; these hold for one look "
         f"at a number of rows that is fixed beforehand. Means over {len(lines)} trials.\n",

@@ -34,5 +34,6 @@ def test_what_the_kept_lines_show():
     n, rates = monitor._rates(lines)
     assert n == monitor.TRIALS
     assert rates["monitor"] <= 0.05
+    assert rates["sizes"] <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / n)
     assert rates["normal, effect"] > 0.3
     assert monitor._ratio(lines, 1) <= 1.3
