@@ -205,10 +205,10 @@ def render(lines: list[Line]) -> str:
         f"any look. *Sizes*: the monitor ever says that the arms do not have their planned sizes, "
         f"for which 1% is allowed. *Normal*: the usual {1 - DELTA:.0%} interval, made for one "
         f"look, of the average effect or of the gain (with the true ranks), leaves 0 out at any "
-        f"look; and at the last look alone. *Width*: distance from the estimate to the lower bound of "
-        f"the gain at the end, over that of the certificate by bets of one size, or by hedged "
-        f"bets, of the same rows at the same level, {DELTA / N_BOUNDS:g}; these hold for one look "
-        f"at a number of rows that is fixed beforehand. Means over {len(lines)} trials.\n",
+        f"look; and at the last look alone. *Width*: distance from the estimate to the lower "
+        f"bound of the gain at the end, over that of the certificate by bets of one size, or by "
+        f"hedged bets, of the same rows at the same level, {DELTA / N_BOUNDS:g}; these hold for "
+        f"one look at a number of rows that is fixed beforehand. Means over {len(lines)} trials.\n",
         page.table(header, rows),
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
