@@ -10,32 +10,24 @@ from decimal import Decimal
 from fractions import Fraction
 from unittest.mock import patch
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.reading import read_table
 from auucmax.encoding import kinds as kinds_module
 from auucmax.encoding.kinds import (
-    ANY_KIND,
     BOOLEAN_TEXTS,
     END_ZEROS,
-    JSON_KINDS,
     KINDS,
-    KINDS_BY_DECIMAL,
     MISSING_TEXTS,
-    WRITTEN_AS,
-    TextKinds,
     are_codes,
     code_counts,
     code_places,
     counted_as,
     kind_of,
     kind_of_type,
-    kinds_of_columns,
     level_text,
     numbers_of,
     other_spellings,
@@ -43,7 +35,6 @@ from auucmax.encoding.kinds import (
     places_of,
     texts_of,
     truths_of,
-    type_of_texts,
 )
 from auucmax.encoding.reference import truth_slow
 
@@ -209,113 +200,6 @@ def test_truths_are_the_slow_ones():
     assert unknown == [2.0]
 
 
-@pytest.mark.parametrize(
-    ("texts", "type_", "in_json"),
-    [
-        (["1", "-20", " 3 "], "BIGINT", "VARCHAR"),
-        (["1", "0.5", "1e-3"], "DOUBLE", "VARCHAR"),
-        (["1", "12345678901234567890"], "VARCHAR", "VARCHAR"),
-        (["0.5", "12345678901234567890"], "DOUBLE", "VARCHAR"),
-        (["2024-01-31"], "DATE", "DATE"),
-        (["2024-01-31", "2024-01-31 10:00"], "TIMESTAMP", "TIMESTAMP"),
-        (["2024-01-31T10:00Z"], "TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE"),
-        (["2024-01-31T10:00Z", "2024-01-31"], "VARCHAR", "VARCHAR"),
-        (["1", "2024-01-31"], "VARCHAR", "VARCHAR"),
-        (["true", "false"], "VARCHAR", "VARCHAR"),
-        ([None], "VARCHAR", "VARCHAR"),
-        (["1", "0.5", "?"], "DOUBLE", "VARCHAR"),
-        (["2024-01-31", "2024-02-01", "Unknown"], "DATE", "DATE"),
-        (["1", "?", "-"], "VARCHAR", "VARCHAR"),
-        (["?"], "VARCHAR", "VARCHAR"),
-        (["1", "2", "a", "?"], "VARCHAR", "VARCHAR"),
-    ],
-)
-def test_the_type_of_a_column_is_that_of_all_its_texts(texts, type_, in_json):
-    with duckdb.connect() as db:
-        db.execute("CREATE TABLE cells (c VARCHAR)")
-        db.executemany("INSERT INTO cells VALUES (?)", [[text] for text in texts])
-        found = db.execute(kinds_of_columns()).fetchall()
-    (own,) = [TextKinds(*row[1:]) for row in found] or [TextKinds()]
-    assert type_of_texts(own.decided, ANY_KIND) == type_
-    # A JSON moment is no number.
-    assert type_of_texts(own.decided, JSON_KINDS["DATE"]) == in_json
-
-
-def test_texts_that_stand_for_nothing_are_missing_in_a_csv_file(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("c,v\n" + "".join(f"{text},1\n" for text in ("x", *MISSING_TEXTS)))
-    assert read_table(path)["c"].isna().tolist() == [False] + [True] * len(MISSING_TEXTS)
-
-
-def kinds_of(tmp_path, *texts):
-    """The columns of CSV files that are read together."""
-    for number, text in enumerate(texts):
-        (tmp_path / f"{number}.csv").write_text(text)
-    return read_table(tmp_path).to_dict("list")
-
-
-def test_types_come_from_all_rows_if_the_first_mislead(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("x\n" + "1\n" * 30_000 + "1.5\nlow\n")
-    assert read_table(path)["x"].tolist()[-2:] == ["1.5", "low"]
-    path.write_text("x\n" + "1\n" * 30_000 + "1.5\n")
-    assert read_table(path)["x"].sum() == 30_001.5
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"x": 1}\n' * 30_000 + '{"x": 1.5}\n')
-    assert read_table(path)["x"].sum() == 30_001.5
-    # In one file of several, too.
-    (tmp_path / "two").mkdir()
-    (tmp_path / "two" / "a.csv").write_text("x\n" + "1\n" * 30_000)
-    (tmp_path / "two" / "b.csv").write_text("x\n1.5\n")
-    assert read_table(tmp_path / "two")["x"].sum() == 30_001.5
-
-
-@pytest.mark.parametrize("values", ["yes no", "T F", "true FALSE", "True False", "Y N"])
-def test_words_for_booleans_stay_the_words_of_the_file(values, tmp_path):
-    one, other = values.split()
-    assert kinds_of(tmp_path, f"c\n{one}\n{other}\n") == {"c": [one, other]}
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["2020/01/02"], ["2020-02-30"],
-        ["2020-01-01", "unknown"], ["2020-01-01T10:00", "2020-01-01T10:00Z"], ["infinity"],
-        ["00123", "1234"], ["1_000"], ["+4712345678"], ["1.10", "beta"],
-        ["12345678901234567890", "5"], ["9223372036854775808"], ["1e999", "2"], ["10:00", "12:30"],
-    ],
-)  # fmt: skip
-def test_texts_that_stay_texts_in_one_file_and_over_two(values, tmp_path):
-    lines = "".join(f'"{value}",0\n' for value in values)
-    assert kinds_of(tmp_path, f"c,v\n{lines}")["c"] == values
-    (tmp_path / "two").mkdir()
-    files = [f'c,v\n"{value}",0\n' for value in values]
-    assert kinds_of(tmp_path / "two", *files)["c"] == values
-
-
-def test_dates_in_the_iso_form(tmp_path):
-    text = "day,at,zone\n2020-01-02,2020-01-02T10:00,2020-01-02T10:00:00+02:00\n"
-    other = "day,at,zone\n,2020-01-03,2020-01-02T10:00:00.5Z\n"
-    columns = kinds_of(tmp_path, text, other)
-    assert columns["day"][0] == pd.Timestamp("2020-01-02")
-    assert columns["at"] == [pd.Timestamp("2020-01-02 10:00"), pd.Timestamp("2020-01-03")]
-    hours = pd.to_datetime(["2020-01-02 08:00:00", "2020-01-02 10:00:00.5"], format="ISO8601")
-    assert columns["zone"] == hours.tz_localize("UTC").tolist()
-
-
-def test_numbers_and_missing_values_of_csv_files(tmp_path):
-    path = tmp_path / "rows.csv"
-    lines = ["i,x,s,none", "1,0.5,NA,", "-2,1e-3,None,NULL", " 3 ,-.5,a b,N/A", "0,5.,nan,NaN"]
-    path.write_text("\n".join(lines))
-    frame = read_table(path)
-    assert frame["i"].dtype == np.int64
-    assert frame["i"].tolist() == [1, -2, 3, 0]
-    assert frame["x"].tolist() == [0.5, 1e-3, -0.5, 5.0]
-    assert frame["s"].tolist()[1:3] == ["None", "a b"]
-    assert frame["s"].isna().tolist() == [True, False, False, True]
-    assert frame["none"].isna().all()
-
-
 NUMBERS = st.lists(st.sampled_from([-1.0, 0.0, -0.0, 1.0, 2.0, 7.0, 0.5, 2.0**53]), max_size=30)
 
 
@@ -331,39 +215,3 @@ def test_codes_are_counted_as_one_by_one(values, fewest):
     texts = [level_text(value) for value in values]
     places = [levels.index(text) if text in levels else len(levels) for text in texts]
     assert code_places(np.array([*values, np.nan]), levels).tolist() == [*places, -1]
-
-
-# Texts, and what they are with each decimal sign; None: texts.
-BY_DECIMAL = {
-    "1,234": {",": 1.234, ".": 1234.0},
-    "1.234": {",": 1234.0, ".": 1.234},
-    "1.234,5": {",": 1234.5, ".": None},
-    "1,234.5": {",": None, ".": 1234.5},
-    "1 234,5": {",": 1234.5, ".": None},
-    "1 234.5": {",": None, ".": 1234.5},
-    "-0,5": {",": -0.5, ".": None},
-    ",5": {",": 0.5, ".": None},
-    "2,5e3": {",": 2500.0, ".": None},
-    "1,5": {",": 1.5, ".": None},
-    "1.5": {",": None, ".": 1.5},
-    "12": {",": 12.0, ".": 12.0},
-    "€ 3,50": {",": 3.5, ".": None},
-    "$3.50": {",": None, ".": 3.5},
-    "00123": {",": None, ".": None},
-    "12,34,56": {",": None, ".": None},
-    "1.23.456": {",": None, ".": None},
-}
-
-
-@pytest.mark.parametrize("text", list(BY_DECIMAL))
-@pytest.mark.parametrize("decimal", [".", ","])
-def test_a_decimal_sign_that_is_known_decides(text, decimal):
-    with duckdb.connect() as db:
-        db.execute("CREATE TABLE cells (c VARCHAR)")
-        db.execute("INSERT INTO cells VALUES (?)", [text])
-        ((_, *own),) = db.execute(kinds_of_columns(decimal)).fetchall()
-        type_ = type_of_texts(TextKinds(*own).decided, KINDS_BY_DECIMAL[decimal])
-        sql = WRITTEN_AS.get(type_, f"CAST({{}} AS {type_})").format("c")
-        (value,) = db.execute(f"SELECT {sql} FROM cells").fetchone()
-    expected = BY_DECIMAL[text][decimal]
-    assert value == (text if expected is None else expected)

@@ -1,4 +1,4 @@
-"""Tables that DuckDB reads: all their rows, a random sample, or batches; and rows of PostgreSQL.
+"""Tables that DuckDB reads, all their rows or a random sample; and rows of PostgreSQL.
 
 Databases are opened to read only, and whole numbers keep all their digits.
 """
@@ -9,9 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,17 +20,12 @@ import pandas as pd
 
 from auucmax._errors import InputError
 from auucmax._files import private_folder
+from auucmax._messages import level_of_caller
 from auucmax._optional import import_optional
 from auucmax._validation import listed
-from auucmax.data.memory import N_BUCKETS, buckets_of_sample, most_rows
+from auucmax.data.memory import most_rows
 from auucmax.data.selects import check_select
-from auucmax.data.table_errors import (
-    NoRowsError,
-    TableError,
-    check_columns,
-    check_different,
-    one_line,
-)
+from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 from auucmax.data.text_types import (
     ANY_KIND,
     BLANK,
@@ -55,7 +48,6 @@ from auucmax.data.text_types import (
     with_seconds,
     without_blanks,
 )
-from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import level_text, moments_of
 
 SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
@@ -64,9 +56,8 @@ _WHOLE = re.compile(r"U?HUGEINT|UBIGINT|DECIMAL\(\d+,0\)")
 _EXACT_FLOATS = 2**53
 _CONNECT_SECONDS = 15
 _LOOK = 2048  # rows that show of most columns of texts that they are no numbers
-_SAMPLE_ROWS = 10_000  # that show how much memory all rows take
-_VECTORS = 49  # of DuckDB in a batch, of 2,048 rows each
-BUCKET = "auucmax_bucket"  #: the column by which a sample is drawn
+_LOOKED_AT = 10_000  # rows that show how much memory all rows take, about
+BUCKET, N_BUCKETS = "auucmax_bucket", 2**20  #: rows are hashed into; a sample is the first ones
 MANY_TEXTS = 30  #: different texts of a column, beyond which they are no levels
 _TABLES = """
     SELECT table_name FROM duckdb_tables()
@@ -151,7 +142,7 @@ def table_query(
 
 
 class Draw(NamedTuple):
-    """A random sample: of at most ``max_rows`` rows, or as many as fit into memory.
+    """A random sample of about ``max_rows`` rows, or of as many as fit into memory.
 
     Rows are drawn by a hash of the column ``by``, whose equal values stay together; or, without
     such a column, one by one.
@@ -160,36 +151,49 @@ class Draw(NamedTuple):
     by: str | None = None
     max_rows: int | None = None
 
-    def most_rows(self, some: Callable[[], pd.DataFrame]) -> int:
-        """How many rows may be drawn of a table with rows such as ``some``."""
-        return most_rows(some()) if self.max_rows is None else self.max_rows
+    def buckets(self, n_rows: int, some: Callable[[], pd.DataFrame], name: str) -> int | None:
+        """How many of the :data:`N_BUCKETS` buckets to read; None if all rows are read.
 
-    def sql(self, read: Callable[[str], pd.DataFrame], table: str, hashed: str, most: int) -> str:
-        """SQL of the rows that are drawn; ``hashed`` is SQL of the hash of a text."""
+        ``some`` gives rows such as those of the table, to see how much memory they take.
+        """
+        most = most_rows(some()) if self.max_rows is None else self.max_rows
+        if n_rows <= most:
+            return None
+        fit = ", which fit into a quarter of the free memory" if self.max_rows is None else ""
+        warnings.warn(
+            f"{name} has {n_rows:,} rows: a random sample of about {most:,} is used{fit}. Set "
+            f"max_rows to use more or fewer.",
+            UserWarning,
+            stacklevel=level_of_caller(),
+        )
+        return max(most * N_BUCKETS // n_rows, 1)
+
+    def sql(self, table: str, name: str, read: Callable[[str], pd.DataFrame], hashed: str) -> str:
+        """SQL of the rows to read of the SELECT ``table``; ``hashed`` is SQL of a text's hash."""
+        n_rows = int(read(f"SELECT count(*) FROM ({table}) AS every").iloc[0, 0])
+        part = f"SELECT * FROM ({table}) AS every WHERE random() < {_LOOKED_AT / max(n_rows, 1)}"
+        n = self.buckets(n_rows, lambda: read(part), name)
+        if n is None:
+            return table
         key = "row_number() OVER ()" if self.by is None else quoted(self.by)
         bucket = hashed.format(f"CAST({key} AS VARCHAR)")
         keyed = f"SELECT *, {bucket} AS {BUCKET} FROM ({table}) AS every"
-        found = read(f"SELECT {BUCKET}, count(*) FROM ({keyed}) AS k GROUP BY 1 ORDER BY 1")
-        last = found.iloc[buckets_of_sample(found.iloc[:, 1], most) - 1, 0]
-        return f"SELECT * FROM ({keyed}) AS k WHERE {BUCKET} <= {last}"
+        return f"SELECT * FROM ({keyed}) AS keyed WHERE {BUCKET} < {n}"
 
-    def of_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows that are drawn of a frame."""
-        if self.max_rows is None or len(frame) <= self.max_rows:
+    def of_frame(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+        """The rows to use of a frame, which is in memory."""
+        check_columns([self.by] if self.by else [], list(frame.columns), name)
+        n = None if self.max_rows is None else self.buckets(len(frame), lambda: frame, name)
+        if n is None:
             return frame
-        keys = np.arange(len(frame))
-        if self.by is not None:
-            keys = frame[self.by].astype(str).to_numpy(object)
-        bucket = (pd.util.hash_array(keys) % N_BUCKETS).astype(np.intp)
-        found, n_rows = np.unique(bucket, return_counts=True)
-        return frame[bucket <= found[buckets_of_sample(n_rows, self.max_rows) - 1]]
+        keys = np.arange(len(frame)) if self.by is None else frame[self.by].astype(str).to_numpy()
+        return frame[pd.util.hash_array(keys.astype(object)) % N_BUCKETS < n]
 
 
-def read_postgres(url: str, query: str | None, draw: Draw | None) -> tuple[pd.DataFrame, int]:
+def read_postgres(url: str, query: str | None, draw: Draw | None) -> pd.DataFrame:
     """Rows of a SELECT, or of a table, of a PostgreSQL database, which stays as it is.
 
-    The transaction only reads, and is rolled back. Also how many rows there are: with ``draw`` the
-    server draws a sample of them.
+    The transaction only reads, and is rolled back. With ``draw`` the server draws a sample.
     """
     psycopg = import_optional("psycopg", extra="postgres")
     string = import_optional("psycopg.types.string", extra="postgres")
@@ -221,13 +225,8 @@ def read_postgres(url: str, query: str | None, draw: Draw | None) -> tuple[pd.Da
             titles = [column.name for column in cursor.description or ()]
             return pd.DataFrame(rows, columns=titles, dtype=object)
 
-        n_rows = None
         if draw is not None:
-            n_rows = int(read(f"SELECT count(*) FROM ({sql}) AS every").iloc[0, 0])
-            most = draw.most_rows(lambda: read(f"SELECT * FROM ({sql}) AS f LIMIT {_SAMPLE_ROWS}"))
-            if n_rows > most:
-                hashed = f"hashtext({{}}) & {N_BUCKETS - 1}"
-                sql = draw.sql(read, sql, hashed, most)
+            sql = draw.sql(sql, name, read, f"(hashtext({{}}) & {N_BUCKETS - 1})")
         frame = read(sql)
         connection.rollback()  # the end of the block would commit
     parts = []
@@ -237,7 +236,7 @@ def read_postgres(url: str, query: str | None, draw: Draw | None) -> tuple[pd.Da
         whole = pd.api.types.infer_dtype(values, skipna=True) == "integer"
         parts.append(values if whole and values.isna().any() else values.infer_objects())
     frame = pd.concat(parts, axis=1) if parts else frame
-    return frame.drop(columns=BUCKET, errors="ignore"), n_rows or len(frame)
+    return frame.drop(columns=BUCKET, errors="ignore")
 
 
 def address_name(url: str) -> str:
@@ -269,8 +268,7 @@ def texts_as_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         names = ", ".join(f"c{k} AS {quoted(str(c))}" for k, c in enumerate(texts))
         allowed = dict.fromkeys(map(str, texts), ANY_KIND)
         typed = [str(c) for c in texts if kinds[c] == "string"]  # not texts among numbers
-        table = f"SELECT {names} FROM given"
-        found = Table.of_sql(db, table, None, name, allowed, typed=typed).frame()
+        found = read_sql(db, f"SELECT {names} FROM given", None, name, allowed, typed=typed)
     changed = {c: found[str(c)].to_numpy() for c in texts if found[str(c)].dtype.kind in "iufM"}
     if not changed:
         return frame
@@ -306,150 +304,61 @@ class Signs(NamedTuple):
             )  # fmt: skip
 
 
-NO_SIGNS = Signs()
 _SIGNS = "auucmax signs"  # a list in the attrs of a frame, which pandas hands on
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table that is open: in memory (``held``), or behind the SELECT ``sql`` of DuckDB.
+def read_sql(
+    db: Any,
+    table: str,
+    columns: Sequence[str] | None,
+    name: str,
+    texts: Mapping[str, int] = MappingProxyType({}),
+    *,
+    decimal: str | None = None,
+    typed: Collection[str] = (),
+    draw: Draw | None = None,
+) -> pd.DataFrame:
+    """The columns that are asked for of what the SQL ``table`` gives; with ``draw`` a sample.
 
-    ``words`` say what it should be, and what to do if it is not. ``zoned`` are columns of moments
-    whose zone is UTC; ``signs`` say how texts were read.
-    ``is_small``: it fits into memory in any case. With ``draw`` its rows are a random sample if
-    they do not all fit, or are more than may be drawn; ``n_drawn_from`` is the number of all where
-    a server drew them.
+    ``texts`` are columns without a type, with the kinds that each may turn out to be;
+    ``decimal`` is the decimal sign, if it is known. Columns that are ``typed`` are texts by
+    their type: few different ones of digits alone, as of a code, stay texts.
     """
-
-    name: str
-    columns: tuple[str, ...]
-    held: Any = None
-    db: Any = None
-    sql: str = ""
-    words: tuple[str, str] = ("", "")
-    zoned: tuple[str, ...] = ()
-    signs: Signs = NO_SIGNS
-    is_small: bool = False
-    draw: Draw | None = None
-    n_drawn_from: int | None = None
-
-    @classmethod
-    def of_sql(
-        cls,
-        db: Any,
-        table: str,
-        columns: Sequence[str] | None,
-        name: str,
-        texts: Mapping[str, int] = MappingProxyType({}),
-        *,
-        decimal: str | None = None,
-        typed: Collection[str] = (),
-        **more: Any,
-    ) -> Table:
-        """The columns that are asked for of what the SQL ``table`` gives.
-
-        ``texts`` are columns without a type, with the kinds that each may turn out to be;
-        ``decimal`` is the decimal sign, if it is known. Columns that are ``typed`` are texts by
-        their type: few different ones of digits alone, as of a code, stay texts.
-        """
-        relation = db.sql(table)
-        types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        chosen = list(types) if columns is None else list(columns)
-        check_columns(chosen, list(types), name)
-        forms, blank, signs = _forms_of_texts(db, table, chosen, name, texts, decimal, typed)
-        source = {c: without_blanks(quoted(c)) if c in blank else quoted(c) for c in chosen}
-        zoned = []
-        for c in chosen:
-            form = forms.get(c) or Form(types[c], 0, 0, f"CAST({{}} AS {types[c]})")
-            if form.type == ZONE_TYPE:  # in UTC, whatever the zone of the machine
-                zoned.append(c)
-                text = with_seconds(source[c]) if c in forms else source[c]
-                source[c] = f"make_timestamp(epoch_us({form.sql.format(text)}))"
-            elif _WHOLE.fullmatch(form.type):
-                long = f"{quoted(c)} IS NOT NULL AND TRY_CAST({quoted(c)} AS BIGINT) IS NULL"
-                ((is_long,),) = db.execute(f"SELECT bool_or({long}) FROM ({table})").fetchall()
-                source[c] = f"CAST({quoted(c)} AS {'VARCHAR' if is_long else 'BIGINT'})"
-            else:
-                source[c] = (TEXT if form.type in _AS_TEXT else form).sql.format(source[c])
-        parts = ", ".join(f"{source[c]} AS {quoted(c)}" for c in chosen)
-        sql = f"SELECT {parts} FROM ({table})"
-        return cls(name, tuple(chosen), db=db, sql=sql, zoned=tuple(zoned), signs=signs, **more)
-
-    @cached_property
-    def n_rows(self) -> int:
-        """The number of all rows."""
-        if self.held is not None:
-            return self.n_drawn_from or len(self.held)
-        return self.n_drawn_from or int(self._read(f"SELECT count(*) FROM ({self.sql})").iloc[0, 0])
-
-    @cached_property
-    def fits(self) -> bool:
-        """Whether all rows fit into memory, and the work on them."""
-        if self.held is not None or self.is_small:
-            return True
-        return self.n_rows <= most_rows(self._some())
-
-    def _some(self) -> pd.DataFrame:
-        """Rows from all parts of the table."""
-        some = f"SELECT * FROM ({self.sql}) USING SAMPLE {_SAMPLE_ROWS} ROWS (reservoir, 0)"
-        return self._finished(self._read(some))
-
-    def _read(self, sql: str) -> pd.DataFrame:
-        with one_line(self.name, *self.words):
-            found: pd.DataFrame = self.db.sql(sql).df()
-            return found
-
-    def frame(self) -> pd.DataFrame:
-        """All rows, or those that are drawn; an InputError if they do not fit into memory."""
-        sql = self.sql
-        if self.held is not None:
-            found = frame_of(self.held)
-            found = found if self.draw is None else self.draw.of_frame(found)
+    relation = db.sql(table)
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    chosen = list(types) if columns is None else list(columns)
+    check_columns(chosen, list(types), name)
+    forms, blank, signs = _forms_of_texts(db, table, chosen, name, texts, decimal, typed)
+    source = {c: without_blanks(quoted(c)) if c in blank else quoted(c) for c in chosen}
+    zoned = []
+    for c in chosen:
+        form = forms.get(c) or Form(types[c], 0, 0, f"CAST({{}} AS {types[c]})")
+        if form.type == ZONE_TYPE:  # in UTC, whatever the zone of the machine
+            zoned.append(c)
+            text = with_seconds(source[c]) if c in forms else source[c]
+            source[c] = f"make_timestamp(epoch_us({form.sql.format(text)}))"
+        elif _WHOLE.fullmatch(form.type):
+            long = f"{quoted(c)} IS NOT NULL AND TRY_CAST({quoted(c)} AS BIGINT) IS NULL"
+            ((is_long,),) = db.execute(f"SELECT bool_or({long}) FROM ({table})").fetchall()
+            source[c] = f"CAST({quoted(c)} AS {'VARCHAR' if is_long else 'BIGINT'})"
         else:
-            is_whole = self.is_small and (self.draw is None or self.draw.max_rows is None)
-            if not is_whole and self.draw is not None:
-                most = self.draw.most_rows(self._some)
-                if self.n_rows > most:
-                    hashed = f"hash({{}}) % {N_BUCKETS}"
-                    sql = self.draw.sql(self._read, sql, hashed, most)
-            elif not self.fits:
-                raise InputError(
-                    self.name, "a table that fits into a quarter of the free memory",
-                    f"{self.n_rows:,} rows and {len(self.columns):,} columns",
-                    "Pass fewer rows or columns. A fit trains on a random sample of the rows, and "
-                    "a model scores all of them in batches, if they are given the file.",
-                )  # fmt: skip
-            found = self._finished(self._read(sql).drop(columns=BUCKET, errors="ignore"))
-        if not len(found):
-            raise NoRowsError(
-                f"{self.name} should have rows, got a table without. Check how it was written.",
-                [str(c) for c in found.columns],
-            )
+            source[c] = (TEXT if form.type in _AS_TEXT else form).sql.format(source[c])
+    parts = ", ".join(f"{source[c]} AS {quoted(c)}" for c in chosen)
+    sql = f"SELECT {parts} FROM ({table})"
+
+    def read(sql: str) -> pd.DataFrame:
+        found: pd.DataFrame = db.sql(sql).df()
         return found
 
-    def batches(self, columns: Sequence[str], also: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
-        """The rows in their order, in one batch if they fit into memory.
-
-        ``columns`` must be there, ``also`` are further ones, if there.
-        """
-        if self.fits:
-            yield frame_of(self.frame() if self.held is None else self.held, columns, also)
-            return
-        check_columns(columns, self.columns, self.name)
-        wanted = [c for c in self.columns if c in {*columns, *also}]
-        names = ", ".join(map(quoted, wanted))
-        with one_line(self.name, *self.words), self.db.cursor() as own:
-            own.execute(f"SELECT {names} FROM ({self.sql})")
-            while len(batch := own.fetch_df_chunk(_VECTORS)):
-                yield self._finished(batch)
-
-    def _finished(self, frame: pd.DataFrame) -> pd.DataFrame:
-        for column in self.zoned:
-            if column in frame:
-                frame[column] = frame[column].dt.tz_localize("UTC")
-        if self.signs != NO_SIGNS:
-            frame.attrs[_SIGNS] = list(self.signs)
-        return as_kinds(frame)
+    if draw is not None:
+        check_columns([draw.by] if draw.by else [], chosen, name)
+        sql = draw.sql(sql, name, read, f"hash({{}}) % {N_BUCKETS}")
+    frame = read(sql).drop(columns=BUCKET, errors="ignore")
+    for c in zoned:
+        frame[c] = frame[c].dt.tz_localize("UTC")
+    if signs != Signs():
+        frame.attrs[_SIGNS] = list(signs)
+    return as_kinds(frame)
 
 
 def _forms_of_texts(
@@ -463,7 +372,7 @@ def _forms_of_texts(
 ) -> tuple[dict[str, Form], list[str], Signs]:
     """What columns of texts are read as, those with texts for missing values, and their signs.
 
-    See :meth:`Table.of_sql`. Decisions that may be wrong are reported by warnings.
+    See :func:`read_sql`. Decisions that may be wrong are reported by warnings.
     """
 
     def ask(sql: str, columns: Sequence[str], limit: str = "") -> list[tuple[Any, ...]]:
@@ -498,7 +407,7 @@ def _forms_of_texts(
         first = kinds_of(some, f" LIMIT {_LOOK}")
         look = [c for c in look if c not in first or 10 * first[c].n_other <= first[c].n]
     if not look:
-        return {}, [], NO_SIGNS
+        return {}, [], Signs()
     found = kinds_of(look)
     kinds = {c: own.decided for c, own in found.items()}
     forms = {c: form_of(kinds[c], texts[c]) for c in look}

@@ -1,4 +1,4 @@
-"""How many rows of a table fit into memory, and which of them make a random sample."""
+"""How many rows of a table fit into memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 #: Name of an environment variable with the megabytes that may be used, instead of the free ones.
 SETTING = "AUUCMAX_MEMORY_MB"
@@ -18,7 +16,6 @@ _ALWAYS = 2**28  # bytes that may be used whatever is free
 #: Bytes of a table, at most, for a byte of a text file; and for one of a packed one.
 _UNFOLDED, _UNPACKED = 24.0, 240.0
 _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
-N_BUCKETS = 2**16  #: into which rows are hashed: a sample is the first of them
 
 
 def surely_fits(files: Sequence[str], kind: str) -> bool:
@@ -37,15 +34,6 @@ def most_rows(some: pd.DataFrame) -> int:
     """
     read = some.memory_usage(deep=True, index=False).sum() / max(len(some), 1)
     return int(usable_memory() / _PART / (read + 8 * some.shape[1]))
-
-
-def buckets_of_sample(n_rows: ArrayLike, max_rows: int) -> int:
-    """How many of the first buckets hold at most ``max_rows`` rows together; at least one.
-
-    >>> buckets_of_sample([3, 4, 2, 5], 9)
-    3
-    """
-    return max(int((np.cumsum(n_rows) <= max_rows).sum()), 1)
 
 
 def usable_memory() -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from auucmax._errors import InputError
 from auucmax._validation import Floats, check_outcome, listed, missing_message
 from auucmax.data.balance import equal_shares
 from auucmax.data.chances import check_arm_chances, check_chances, of_labels
-from auucmax.data.reading import read_table, table_of
+from auucmax.data.reading import read_sample, table_of
 from auucmax.data.roles import check_names, name_roles
 from auucmax.data.trial import Lost, Trial
 from auucmax.encoding.kinds import arm_text, kind_of, outcome_numbers
@@ -39,6 +38,7 @@ def read_trial(
     lower_is_better: bool = False,
     outcome_range: tuple[float, float] | None = None,
     drop_missing_outcomes: bool = False,
+    max_rows: int | None = None,
 ) -> Trial:
     """Read the rows of a randomised trial from a table or a file.
 
@@ -77,6 +77,10 @@ def read_trial(
         Lowest and highest outcome that a certificate counts, if outcomes are not 0/1.
     drop_missing_outcomes : bool, default False
         Leave out rows without an outcome; otherwise they are an error.
+    max_rows : int, optional
+        Of a table with more rows, use a random sample of about this size, drawn where the rows are
+        and by ``groups`` or ``id`` if they are named. By default, a table that is not in memory
+        yet is sampled if its rows take more than a quarter of the free memory. A warning says so.
 
     Examples
     --------
@@ -85,9 +89,7 @@ def read_trial(
     >>> trial.roles.arms, trial.arm.tolist()
     (('0', '1'), [0, 1, 0, 1])
     """
-    if isinstance(table, str | os.PathLike):
-        table = read_table(table)
-    frame = table_of(table)
+    frame = read_sample(table, by=groups or id, max_rows=max_rows)
     roles = name_roles(
         frame, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
         groups=groups, propensity=propensity, features=features, ignore=ignore, after=after,

@@ -28,9 +28,9 @@ import pandas as pd
 
 from auucmax._files import DUCKDB, check_source, files_at, private_folder
 from auucmax._optional import import_optional
+from auucmax._validation import check_whole
 from auucmax.data.databases import (
     Draw,
-    Table,
     address_name,
     as_kinds,
     connect,
@@ -39,12 +39,14 @@ from auucmax.data.databases import (
     list_of,
     literal,
     read_postgres,
+    read_sql,
     texts_as_values,
 )
 from auucmax.data.memory import surely_fits
 from auucmax.data.table_errors import (
     CSV,
     NOT_UTF_8_MESSAGE,
+    NoRowsError,
     TableError,
     check_columns,
     check_different,
@@ -113,8 +115,7 @@ def read_table(
         A frame of pandas or polars, an Arrow table and a DuckDB relation are taken as they are,
         whatever their texts.
     query : of a database: a SELECT, or the name of a table.
-    columns : only these. A table whose rows and columns would not fit into memory, with what a fit
-        needs beside them, raises an :class:`auucmax._errors.InputError`.
+    columns : only these.
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
         with ",", ``1,234`` is less than two and ``1.234`` more than a thousand.
     encoding : of the text of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
@@ -154,78 +155,86 @@ def read_table(
     Did you mean 'age'?
     >>> folder.cleanup()
     """
-    with open_table(
-        source, query=query, columns=columns, decimal=decimal, encoding=encoding
-    ) as table:
-        return table.frame()
+    return _rows(source, query, columns, TextForm.checked(decimal, encoding), None)
 
 
-@contextmanager
-def open_table(
+def read_sample(
     source: Any,
     *,
+    by: str | None = None,
+    max_rows: int | None = None,
     query: str | None = None,
-    columns: Sequence[str] | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
-    draw: Draw | None = None,
-) -> Iterator[Table]:
-    """Open a table to read its rows as a whole or in batches; see :func:`read_table`.
+) -> pd.DataFrame:
+    """As :func:`read_table`, but a random sample of the rows if there are too many.
 
-    With ``draw`` its rows are a random sample of those that do not fit into memory.
+    It has about ``max_rows`` rows; by default, as many as fit into a quarter of the free memory.
+    Rows with the same value in the column ``by`` (an id, a group) are drawn together. A frame is in
+    memory already: without ``max_rows`` all of its rows are used.
     """
-    if isinstance(source, Table):
-        yield source
-        return
-    form = TextForm.checked(decimal, encoding)
-    if is_frame(source):
+    if max_rows is not None:
+        max_rows = check_whole(max_rows, "max_rows", 1)
+    return _rows(source, query, None, TextForm.checked(decimal, encoding), Draw(by, max_rows))
+
+
+def _rows(
+    source: Any,
+    query: str | None,
+    columns: Sequence[str] | None,
+    form: TextForm,
+    draw: Draw | None,
+) -> pd.DataFrame:
+    address, name = str(source), "the table"
+    if is_frame(source) and not is_table_expression(source):
         form.check_kind("frame", "a frame")
         if query is not None:
             raise TableError(
                 "query should come with a database, got one with a frame. Leave it out."
             )
-        rows = source if columns is None else frame_of(source, columns)[list(columns)]
-        yield Table("the table", (), held=rows, draw=draw)
-        return
-    address, n_all = str(source), None
+        frame = frame_of(source) if columns is None else frame_of(source, columns)[list(columns)]
+        return _with_rows(frame if draw is None else draw.of_frame(frame, name), name)
     if address.startswith(_POSTGRES):
         form.check_kind("database", name := address_name(address))
-        rows, n_all = read_postgres(address, query, draw)
-        yield _held(rows, columns, name, None, n_all)
-        return
+        return _with_rows(
+            as_kinds(_chosen(read_postgres(address, query, draw), columns, name)), name
+        )
     with ExitStack() as stack:
         if is_elsewhere(source):
             form.check_kind("database", "a database")
-            files, name, n_all = copied_rows(source, query, stack, columns, draw)
+            files, name, draw = copied_rows(source, query, stack, columns, draw)
             kind, query = "database", COPY
         else:
             files, kind, name = locate_files(address, query)
             form.check_kind(kind, name)
         if kind in _READERS:
-            rows = _READERS[kind](files, columns, name)
-            yield _held(texts_as_values(rows, name), columns, name, draw)
-            return
-        own = utf8_files(files, form.encoding, stack)
-        with one_line(name, *WORDS[kind]):
-            db = stack.enter_context(connect(own[0] if kind == "database" else ":memory:"))
-            sql, texts, typed = _sql_of(db, own, kind, name, query, form.decimal)
-            table = Table.of_sql(
-                db, sql, columns, name, texts, decimal=form.decimal, typed=typed, draw=draw,
-                is_small=surely_fits(own, kind), n_drawn_from=n_all, words=WORDS[kind],
-            )  # fmt: skip
-        yield table
+            frame = texts_as_values(_READERS[kind](files, columns, name), name)
+            frame = as_kinds(_chosen(frame, columns, name))
+            frame = frame if draw is None else draw.of_frame(frame, name)
+        else:
+            files = utf8_files(files, form.encoding, stack)
+            if draw is not None and draw.max_rows is None and surely_fits(files, kind):
+                draw = None
+            with by_duckdb(files, kind, name) as db:
+                sql, texts, typed = _sql_of(db, files, kind, name, query, form.decimal)
+                frame = read_sql(
+                    db, sql, columns, name, texts, decimal=form.decimal, typed=typed, draw=draw
+                )
+        return _with_rows(frame, name)
 
 
-def _held(
-    rows: pd.DataFrame, columns: Sequence[str] | None, name: str, draw: Draw | None,
-    n_all: int | None = None,
-) -> Table:  # fmt: skip
-    """Rows that were read, of the kinds that their columns are."""
-    if columns is not None:
-        check_columns(columns, [str(c) for c in rows.columns], name)
-        rows = rows[list(columns)]
-    names = tuple(str(c) for c in rows.columns)
-    return Table(name, names, held=as_kinds(rows), draw=draw, n_drawn_from=n_all)
+def _chosen(rows: pd.DataFrame, columns: Sequence[str] | None, name: str) -> pd.DataFrame:
+    check_columns(columns or (), [str(c) for c in rows.columns], name)
+    return rows if columns is None else rows[list(columns)]
+
+
+def _with_rows(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    if not len(frame):
+        raise NoRowsError(
+            f"{name} should have rows, got a table without. Check how it was written.",
+            [str(c) for c in frame.columns],
+        )
+    return frame
 
 
 def table_of(

@@ -19,8 +19,14 @@ from urllib.parse import unquote, urlsplit
 
 from auucmax._files import WAREHOUSES, private_folder
 from auucmax._optional import import_optional
-from auucmax.data.databases import BUCKET, SELECT, Draw, address_name, table_query
-from auucmax.data.memory import N_BUCKETS, buckets_of_sample
+from auucmax.data.databases import (
+    BUCKET,
+    N_BUCKETS,
+    SELECT,
+    Draw,
+    address_name,
+    table_query,
+)
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 
@@ -44,12 +50,12 @@ def is_table_expression(source: Any) -> bool:
 def copied_rows(
     source: Any, query: str | None, stack: ExitStack, columns: Sequence[str] | None = None,
     draw: Draw | None = None,
-) -> tuple[list[str], str, int | None]:  # fmt: skip
+) -> tuple[list[str], str, Draw | None]:  # fmt: skip
     """A DuckDB database with the rows, there until the stack is closed; and the table's name.
 
     ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
     is run. Of the address, messages have scheme and host alone. With ``draw`` the rows are a sample
-    that is drawn where they are, if the database can hash, and the third result is their number.
+    that is drawn where they are, if the database can hash; otherwise the third result is ``draw``.
     """
     address = source if isinstance(source, str) else ""
     name = _name(source)
@@ -60,27 +66,27 @@ def copied_rows(
         table = _table_at(address, query, name, meanwhile) if address else source
         check_columns(columns or (), table.columns, name)
         check_different(table.columns, name)
-        table, n_all = (table, None) if draw is None else _drawn(table, draw)
+        if draw is not None:
+            check_columns([draw.by] if draw.by else [], table.columns, name)
+            table, draw = _drawn(table, draw, name)
         file = stack.enter_context(private_folder()) / "rows.duckdb"
         _copy(table if columns is None else table.select(list(columns)), file)
-    return [str(file)], name, n_all
+    return [str(file)], name, draw
 
 
-def _drawn(table: Any, draw: Draw) -> tuple[Any, int | None]:
-    """The table, or a sample of its rows and their number; DuckDB draws where nobody can hash."""
+def _drawn(table: Any, draw: Draw, name: str) -> tuple[Any, Draw | None]:
+    """A sample of the rows, if it can be drawn where they are; otherwise all, still to be drawn."""
     ibis = sys.modules["ibis"]
-    most = draw.most_rows(lambda: table.limit(_FIRST_ROWS).execute())
-    n_rows = int(table.count().execute())
-    if n_rows <= most:
-        return table, None
     key = ibis.row_number() if draw.by is None else table[draw.by]
-    keyed = table.mutate(**{BUCKET: key.cast("string").hash().bit_and(N_BUCKETS - 1)})
+    keyed = table.mutate(**{BUCKET: key.cast("string").hash() & (N_BUCKETS - 1)})
     try:
-        counts = keyed[BUCKET].value_counts().execute().sort_values(BUCKET)
-    except ibis.common.exceptions.IbisError:
-        return table, None
-    last = int(counts.iloc[buckets_of_sample(counts.iloc[:, 1], most) - 1, 0])
-    return keyed.filter(keyed[BUCKET] <= last).drop(BUCKET), n_rows
+        ibis.get_backend(table).compile(keyed)
+    except ibis.common.exceptions.IbisError:  # no hash
+        return table, draw
+    count = _batches(table.aggregate(n=table.count())).read_all()
+    some = table.limit(_FIRST_ROWS)
+    n = draw.buckets(count["n"][0].as_py(), lambda: _batches(some).read_pandas(), name)
+    return (table if n is None else keyed.filter(keyed[BUCKET] < n).drop(BUCKET)), None
 
 
 def _name(source: Any) -> str:

@@ -2,7 +2,7 @@
 
 ``frames`` takes tables of any library and gives results back in it, ``kinds`` recognises what a
 column holds and gives equal values one text whatever the file, ``columns`` holds fitted columns and
-their terms, ``summaries`` mergeable column statistics, and ``encoder`` turns tables into numbers.
+their terms, and ``encoder`` turns tables into numbers.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The texts that stand for values are the same from CSV, Parquet, SQL or Python. A
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -118,11 +118,6 @@ def other_spellings(levels: Collection[str]) -> dict[str, str]:
         if len(own) == 1:
             found |= {text: own[0] for text in spellings if text != own[0]}
     return found
-
-
-def may_count_as(text: str, levels: Collection[str]) -> bool:
-    """Whether a text counts as one of the levels if some of them, or all, are levels."""
-    return text in levels or text in _BOOLEAN or _without_end_zeros(text) in levels
 
 
 def _without_end_zeros(text: str) -> str:
@@ -238,14 +233,6 @@ def unknown_kind(series: pd.Series) -> ValueError:
         f"column {series.name!r} should hold numbers, texts, booleans or dates, and one of "
         f"these only; got {series.dtype} values such as {example!r}. Convert or drop the "
         f"column."
-    )
-
-
-def several_kinds(name: Any, kinds: Iterable[str]) -> ValueError:
-    """The error for a column whose batches are of kinds that no column has together."""
-    return ValueError(
-        f"column {name!r} should hold numbers, texts, booleans or dates, and one of these only; "
-        f"got values of several kinds, {listed(sorted(kinds))}. Convert or drop the column."
     )
 
 
