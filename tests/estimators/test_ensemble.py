@@ -11,11 +11,10 @@ from auucmax.estimators import (
     BoostedEffect,
     ShrunkInteractions,
     UpliftEnsemble,
-    logistic,
+    shrunk,
 )
 from auucmax.estimators.ensemble import MOST_KNOTS, rank_knots
 
-FOLDS_OF = logistic.Folds.__call__
 FEW_TREES = BoostedEffect(base_rounds=(0, 10), effect_rounds=(0, 10), n_folds=2)
 
 
@@ -47,13 +46,13 @@ def test_as_it_comes_a_linear_model_and_trees(trial):
 
 @pytest.mark.gate
 def test_default_members_deal_the_same_folds_and_equal_ones_do_not(trial, monkeypatch):
-    dealt = []
+    dealt, fold_codes = [], shrunk.fold_codes
     monkeypatch.setattr(
-        logistic.Folds, "__call__", lambda self, batch: dealt.append(self) or FOLDS_OF(self, batch)
+        shrunk, "fold_codes", lambda *given: dealt.append(fold_codes(*given)) or dealt[-1]
     )
     UpliftEnsemble(random_state=3).fit(trial.X, trial.y, treatment=trial.treatment)
-    assert len(dealt) > 2  # of both members
-    assert len({(folds.seed, folds.edges.tobytes()) for folds in dealt}) == 1
+    first, second = dealt  # one for each member
+    np.testing.assert_array_equal(first, second)
     twice = UpliftEnsemble([ShrunkInteractions(), ShrunkInteractions(), FEW_TREES], random_state=3)
     first, second, third = (model.random_state for model in twice.new_members())
     assert first == third != second

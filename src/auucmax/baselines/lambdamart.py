@@ -103,7 +103,8 @@ class PromotedGainObjective:
         n_levels = len(ranking.order) if ranking.starts is None else len(ranking.starts)
         if n_levels <= self.n_bins:
             return ranking.spread(np.arange(n_levels, dtype=np.float64)).astype(np.intp)
-        cell = np.floor(ranking.mid_cumsum(weight) * (self.n_bins / self.total))
+        rows = np.ones(len(ranking.order)) if weight is None else weight
+        cell = np.floor(ranking.mid_cumsum(rows) * (self.n_bins / self.total))
         return np.concatenate([[0], np.cumsum(np.diff(cell) > 0)])
 
     def _per_bin(self, counts: Floats, centre: Floats) -> tuple[Floats, Floats]:

@@ -203,8 +203,8 @@ def split_rows(
         scaled = np.empty(len(index))
         for arm in arms:
             scaled[arm] = own[arm] * (len(index) / len(arms) / own[arm].sum())
-        columns = [torch.from_numpy(c.astype(np.float32)) for c in (x[index], y[index], scaled)]
-        return TensorRows(*columns, n_treated)
+        X, Y, W = (torch.from_numpy(c.astype(np.float32)) for c in (x[index], y[index], scaled))
+        return TensorRows(X, Y, W, n_treated)
 
     strata = make_strata(treated, y, by="treatment-outcome").codes
     taken = np.floor(validation_share * np.bincount(strata))
@@ -216,11 +216,11 @@ def split_rows(
 
 # Distances between the representations of treated and control rows (Shalit et al. 2017).
 #
-# Each takes tensors ``treated`` (n_t, k) and ``control`` (n_c, k) and the weights of their rows, and
-# returns a scalar with a gradient. All are 0 in expectation for arms with the same distribution, or
-# in the limit of many rows. The reference code of the paper multiplies the arms by their shares in
-# the trial; here both count one half, so that equal distributions have distance 0 whatever the
-# shares.
+# Each takes tensors ``treated`` (n_t, k) and ``control`` (n_c, k) and the weights of their rows,
+# and returns a scalar with a gradient. All are 0 in expectation for arms with the same
+# distribution, or in the limit of many rows. The reference code of the paper multiplies the arms by
+# their shares in the trial; here both count one half, so that equal distributions have distance 0
+# whatever the shares.
 
 
 def mmd_linear(treated: Tensor, control: Tensor, w_t: Tensor, w_c: Tensor) -> Tensor:
@@ -459,7 +459,7 @@ class Adam:
     def step(self, loss: Tensor) -> float:
         """Take a step down the gradient of the loss; return the loss before it."""
         self.gradient.zero_()
-        loss.backward(inputs=self.parameters)  # type: ignore[no-untyped-call]
+        loss.backward(inputs=self.parameters)
         loss = loss.detach()
         with torch.no_grad():
             self.gradient.addcmul_(self.decay, self.values)

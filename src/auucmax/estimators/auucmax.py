@@ -325,7 +325,7 @@ class AUUCMax(UpliftEstimator):
             norms = list(RELATIVE_GRID if relative else PAPER_GRID)
         else:
             norms = sorted(self.grid)
-        rates: list[float | None] = [None]
+        rates: Sequence[float | None] = [None]
         if self.solver == "adam":  # the first rate, where nothing is to be selected
             rates = list(self.learning_rates)[: None if self.selection else 1]
         top = None

@@ -227,7 +227,7 @@ class _Sums(NamedTuple):
         rows = np.concatenate([np.arange(start, stop) for start, stop in run.parts])
         slope, pull = run.slope[rows], run.slope[rows] * run.weight[rows]
         z = run.offset[rows] + slope * run.score[rows]
-        gradient = np.rint(pull * run.loss.gradient(z, run.y[rows]) * run.scales[0])
+        gradient = np.rint(pull * (run.loss.mean(z) - run.y[rows]) * run.scales[0])
         gradient = np.clip(gradient, -_STEPS[0], _STEPS[0])
         hessian = np.rint(pull * slope * run.loss.hessian(z) * run.scales[1])
         return cls(run.bins, run.bins.codes[:, rows], gradient, hessian, run.scales)

@@ -19,11 +19,11 @@ _N_CHECKS = 16
 def formula_of(estimator: Any) -> Formula | RankMean:
     """The formula of a fitted model's scores, checked against its ``predict``.
 
-    An estimator gives it in ``_formula``. AUUCMax is one part with the identity (not with scale="unit-rows"). TwoModels,
-    ClassTransformation, TransformedOutcome and ResponseModel are one part or two, if the models
-    inside are linear or logistic; scalers before them in a pipeline are folded into the
-    coefficients. ShrunkInteractions has hinges, BoostedEffect has trees, and an UpliftEnsemble of
-    such models is a :class:`RankMean`. Others: :class:`FormulaError`.
+    An estimator gives it in ``_formula``: AUUCMax (not with scale="unit-rows"), TwoModels,
+    ClassTransformation, TransformedOutcome and ResponseModel (if the models inside are linear or
+    logistic), ShrunkInteractions, BoostedEffect, and an UpliftEnsemble of such models, which is a
+    :class:`RankMean`. Scalers before them in a pipeline are folded into the coefficients. Others
+    raise a :class:`FormulaError`.
 
     Examples
     --------

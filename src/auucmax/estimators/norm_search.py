@@ -92,7 +92,11 @@ class TrainingRows:
     def objective(self, surrogate: Surrogate) -> LinearObjective:
         """It is expensive to make, so it is kept."""
         if id(surrogate) not in self._made:
-            how = {"surrogate": surrogate, "weights": self.weights, "levels": self.levels}
+            how: dict[str, Any] = {
+                "surrogate": surrogate,
+                "weights": self.weights,
+                "levels": self.levels,
+            }
             pairs: PairObjective | StreamedObjective
             if isinstance(self.rows, ArrayRows):
                 X, y, treated, weight = self.rows.columns
