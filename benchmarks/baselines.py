@@ -45,11 +45,12 @@ def fit(name: str) -> Callable[[], Any]:
         os.environ.setdefault(variable, "1")
     from threadpoolctl import threadpool_limits
 
-    from auucmax import estimators, load_hillstrom
+    from auucmax import baselines, estimators, load_hillstrom
 
     threadpool_limits(1)
     trial = load_hillstrom()
     X = trial.X.to_numpy(dtype=float)
     kind, options = MODELS[name]
-    model = getattr(estimators, kind)(**options)
+    home = estimators if kind in estimators.__all__ else baselines
+    model = getattr(home, kind)(**options)
     return lambda: model.fit(X, trial.y, treatment=trial.treatment)

@@ -16,11 +16,10 @@ import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.certificates.paper import paper_bound
-from auucmax.estimators.learning_rows import LearningRows
-from auucmax.estimators.norm_search import LinearPath, best_over_folds
+from auucmax.estimators.norm_search import LinearPath, TrainingRows
 from auucmax.estimators.scaling import fit_scaling, scaled_radius
-from auucmax.pairs import s_poly
-from auucmax.rows import ArrayRows, ask
+from auucmax.pairs import OutcomeLevels, s_poly
+from auucmax.rows import ArrayRows
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
 
@@ -131,20 +130,23 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     X = train.X.to_numpy()
     rows = ArrayRows(X, train.y.astype(np.float64), train.treated)
     scaling = fit_scaling(X, family.scale)
-    linear = LinearPath(s_poly(MU), family.weights, scaling, "auto", task.split)
-    free = ask(linear.top_fit(LearningRows.of(rows)))
-    norms = [part * free.norm for part in RELATIVE_PARTS]
+    training = TrainingRows(rows, OutcomeLevels.of(rows), family.weights, scaling.factor)
+    linear = LinearPath(s_poly(MU), "auto", task.split)
+    top = linear.top_fit(training)
+    free = float(np.linalg.norm(top.solution.w))
+    norms = [part * free for part in RELATIVE_PARTS]
     if family.scale == "column-l2":
         norms += [norm * factor for factor in (MU, 1.0) for norm in PAPER_NORMS]
     grid = [(norm, None) for norm in norms]
-    candidates = ask(linear.fit(LearningRows.of(rows), grid, free))
-    folds = TrialKFold(5, random_state=task.split).split(X, rows.y, treatment=rows.treated)
+    candidates = linear.fit(training, grid, top)
     judged = []
-    for learn, judge in folds:
-        fitted = ask(linear.fit(LearningRows.of(rows.take(learn)), grid))
-        coefs = [candidate.coef for candidate in fitted]
-        judged.append(ask(LearningRows.of(rows.take(judge)).auucs(coefs, "joint")))
-    selection = best_over_folds(judged)
+    for learn, judge in TrialKFold(5, random_state=task.split).split(
+        X, rows.y, treatment=rows.treated
+    ):
+        how = {"treatment": rows.treated[judge]}
+        fitted = linear.fit(training.take(learn), grid)
+        judged.append([auuc_score(rows.y[judge], X[judge] @ c.coef, **how) for c in fitted])
+    by_fold = np.array(judged)
     seconds = time.perf_counter() - start
     test_rows = test.X.to_numpy()
     path: dict[str, list[Any]] = {
@@ -153,8 +155,8 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
         "auuc": [
             auuc_score(test.y, test_rows @ c.coef, treatment=test.treatment) for c in candidates
         ],
-        "cv": [row["cv"] for row in selection.table],
-        "cv_standard_error": [row["cv_standard_error"] for row in selection.table],
+        "cv": by_fold.mean(axis=0).tolist(),
+        "cv_standard_error": (by_fold.std(axis=0, ddof=1) / len(by_fold) ** 0.5).tolist(),
     }
     for mu in (MU, 1.0):
         path[f"bound_{mu:g}"] = [
@@ -168,7 +170,7 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
             for c in candidates
         ]
     head = start_line(task, path_parameters(task.model))
-    return rounded(head | {"fit_seconds": seconds, "free_norm": free.norm, "path": path})
+    return rounded(head | {"fit_seconds": seconds, "free_norm": free, "path": path})
 
 
 def _place(path: dict[str, list[Any]], kind: str, value: float) -> int:
