@@ -181,19 +181,19 @@ class _CountedFit:
 def one_pass(rows: int, kind: str) -> Callable[[], Any]:
     """One reading of the files, with nothing, or with one summary, of every batch."""
     from auucmax import AUUCMax
-    from auucmax.estimators.learning_rows import LearningRows
+    from auucmax.estimators.learning_rows import known_of
     from auucmax.pairs import StreamedObjective
 
     stream = streamed(rows)
     if kind == "reading":
         return lambda: stream.total(_n_rows)
     if kind == "first look":
-        return lambda: LearningRows.of(stream).look
+        return lambda: known_of(stream, "min-max")
     if kind == "histogram":
         model = AUUCMax(selection=None).fit(streamed(SIZES[0]))
         return partial(score_histogram_pass, stream, model)
     w = AUUCMax(selection=None).fit(streamed(SIZES[0])).coef_
-    return _Gradient(StreamedObjective(stream, known=LearningRows.of(stream).sums), w)
+    return _Gradient(StreamedObjective(stream, known=known_of(stream, "min-max").sums), w)
 
 
 class _Gradient:
@@ -207,7 +207,7 @@ class _Gradient:
         return self.objective.value_and_gradient(self.w * (1 + 1e-3 * self.n_calls))
 
     def facts(self) -> dict[str, Any]:
-        summary = self.objective._run(self.objective._field_at(self.w)).summary
+        summary = self.objective.field_at(self.w).summary
         return {"bins": summary.bins.size, "bytes": len(pickle.dumps(summary))}
 
 
