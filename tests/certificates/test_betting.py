@@ -148,9 +148,9 @@ def test_expected_wealth_at_the_truth(centre, kind):
         rows = check_rows(y, scores[0], treatment=t)
         used = 0.5 if kind == "difference" else centre
         game = Game.of(rows, scores, (0, 1), model, None, groups)
-        (dealing,), design, shift = game.deal(1, number, map)
+        (dealing,), design, shift = game.deal(1, np.random.SeedSequence(number), map)
         w = dealing[CENTRES.index(used)]
-        floor = game.floor(design, used, game.adjustment or (shift, shift))
+        floor = game.floor(design, used, shift)
         out = np.empty(1)
         kernels.hedged_wealth(
             w,

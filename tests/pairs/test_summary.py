@@ -97,7 +97,7 @@ def test_summaries_that_do_not_fit():
     with pytest.raises(ValueError, match="bins of one width"):
         a + PairSummary.from_scores(score, codes, width=0.25)
     with pytest.raises(ValueError, match="vector moments"):
-        a + PairSummary(a.bins, a.moments, np.zeros((4, a.bins.size, 3, 2)))
+        a + PairSummary(a.bins, np.zeros((*a.sums.shape, 3)))
 
 
 @pytest.mark.parametrize("y", [[1, 0, 2, 0], [1, 0, 0.5, 0], [-1, 1, 1, -1]])

@@ -1,20 +1,19 @@
 """The objective of a linear score x.w as a function of w: what solvers call.
 
-:class:`LinearPairs` knows how value, gradient and Hessian follow from sums over rows, and asks for
-these sums; :class:`PairObjective` takes them over arrays, :class:`auucmax.pairs.StreamedObjective`
-over rows that are read batch by batch.
+:class:`LinearPairs` knows how value, gradient and Hessian follow from sums over rows;
+:class:`PairObjective` takes these sums over arrays, :class:`auucmax.pairs.StreamedObjective` over
+rows that are read batch by batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._asking import drive
 from auucmax._validation import Floats, check_column
 from auucmax.pairs import passes
 from auucmax.pairs.exact import PolynomialPairs
@@ -26,9 +25,8 @@ from auucmax.pairs.surrogates import PolynomialSurrogate
 from auucmax.rows import Extremes
 
 T = TypeVar("T")
+#: A function of rows whose values for different rows add up.
 Sum = Callable[[PairRows], Any]
-#: Yields functions of rows and is sent their sums over all rows.
-Asking = Generator[tuple[Sum, ...], list[Any], T]
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
 ROUGH_ROWS = 2**20  #: that a rough Hessian is made from
@@ -41,17 +39,16 @@ class Last(Generic[T]):
     def __init__(self) -> None:
         self._kept: tuple[Floats, T] | None = None
 
-    def of(self, w: Floats, make: Callable[[Floats], Asking[T]]) -> Asking[T]:
+    def of(self, w: Floats, make: Callable[[Floats], T]) -> T:
         if self._kept is None or not np.array_equal(self._kept[0], w):
-            self._kept = (w.copy(), (yield from make(w)))
+            self._kept = w.copy(), make(w)
         return self._kept[1]
 
 
 class LinearPairs(Pairs):
     """The objective of x.w, from sums over rows. A subclass says who sums.
 
-    What is asked of the rows is written once, in generators that yield functions of rows and are
-    sent their sums over all rows. ``low`` and ``high`` (d,) are the columns' extremes.
+    ``low`` and ``high`` (d,) are the columns' extremes.
     """
 
     low: Floats
@@ -66,8 +63,8 @@ class LinearPairs(Pairs):
     def n_features(self) -> int:
         return len(self.low)
 
-    def _run(self, asking: Asking[T]) -> T:
-        """Run a generator to its result, summing over the rows what it asks for."""
+    def _totals(self, *sums: Sum) -> list[Any]:
+        """The sums over all rows."""
         raise NotImplementedError
 
     def value(self, w: ArrayLike) -> float:
@@ -76,7 +73,7 @@ class LinearPairs(Pairs):
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
         """Objective and its gradient (d,) at w; two passes over X."""
-        return self._run(self._value_and_gradient(self._check_w(w)))
+        raise NotImplementedError
 
     def hessian(self, w: ArrayLike) -> Floats:
         """Hessian (d, d) at w, for steps rather than for statements; two passes beyond those of w.
@@ -87,81 +84,73 @@ class LinearPairs(Pairs):
         sum over pairs of s''(z_ij) (x_i - x_j)(x_i - x_j)', with the same polynomial for s'' in
         all its parts: a direction in which all rows agree (one-hot blocks) is null to rounding.
         """
-        return self._run(self._hessian(self._check_w(w)))
+        w = self._check_w(w)
+        return self._hessian_of(self._hessian_field(w), w, self._totals)
 
-    def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
-        raise NotImplementedError
-
-    def _field_at(self, w: Floats) -> Asking[PairField | None]:
+    def field_at(self, w: Floats) -> PairField | None:
         """The field of the scores X w; None, only with a knot, if sorting alone is accurate."""
-        return (yield from self._last_field.of(w, self._accurate_field))
+        return self._last_field.of(w, self._accurate_field)
 
-    def _accurate_field(self, w: Floats) -> Asking[PairField | None]:
+    def _accurate_field(self, w: Floats) -> PairField | None:
         field: PairField | None = None
-        span = yield from self._range(w)
-        for bins in self._bins(span):
-            field = self._field_of((yield from self._summarise(w, bins)))
+        for bins in self._bins(self._range(w)):
+            field = self._field_of(self._summarise(w, bins))
             if self._is_accurate(field):
                 return field
-        return (yield from self._without_accuracy(w, field))
+        return self._without_accuracy(w, field)
 
-    def _without_accuracy(self, w: Floats, finest: PairField | None) -> Asking[PairField | None]:
+    def _without_accuracy(self, w: Floats, finest: PairField | None) -> PairField | None:
         """The field where no bins are accurate; None: the rows are sorted instead."""
-        yield from ()  # a generator, since other rows would be read again here
         return None
 
-    def _gradient_of(self, field: PairField, w: Floats) -> Asking[Floats]:
-        (gradient,) = yield (
-            partial(passes.weighted_sum, w=w, bins=field.bins, coefficients=field.coefficients(1)),
+    def _gradient_of(self, field: PairField, w: Floats) -> Floats:
+        (gradient,) = self._totals(
+            partial(passes.weighted_sum, w=w, bins=field.bins, coefficients=field.coefficients(1))
         )
         return np.asarray(gradient)
 
-    def _hessian(self, w: Floats) -> Asking[Floats]:
-        return (yield from self._hessian_of((yield from self._hessian_field(w)), w))
-
-    def _hessian_of(self, field: PairField, w: Floats) -> Asking[Floats]:
+    def _hessian_of(self, field: PairField, w: Floats, totals: Callable[..., list[Any]]) -> Floats:
         bend = field.coefficients(2, HESSIAN_DEGREE)
-        vectors, gram = yield (
+        vectors, gram = totals(
             partial(passes.vector_moments, w=w, bins=field.bins, degree=HESSIAN_DEGREE),
             partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend),
         )
         cross = field.cross(vectors[..., :-1])
         return np.asarray(gram - (cross + cross.T))
 
-    def _hessian_field(self, w: Floats) -> Asking[PairField]:
-        if self.surrogate.knot is None:
-            field = yield from self._field_at(w)
-            if field is not None:
-                return field
+    def _hessian_field(self, w: Floats) -> PairField:
+        field = self.field_at(w) if self.surrogate.knot is None else None
+        if field is not None:
+            return field
         if self.surrogate.n_derivatives < 1:
             raise ValueError(
                 f"the surrogate should have a second derivative, got {self.surrogate}, which has a "
                 f"kink. Use s_poly(mu, p=2) or s_poly(mu, p=3)."
             )
-        return (yield from self._last_coarse.of(w, self._coarse_field))
+        return self._last_coarse.of(w, self._coarse_field)
 
-    def _coarse_field(self, w: Floats) -> Asking[PairField]:
-        span = yield from self._range(w)
+    def _coarse_field(self, w: Floats) -> PairField:
+        span = self._range(w)
         width = self._dividing_width(span, HESSIAN_BINS)
         bins = self._at_most(Bins.covering(span.low, span.high, width))
-        return self._field_of((yield from self._summarise(w, bins)))
+        return self._field_of(self._summarise(w, bins))
 
-    def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
+    def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
         if not w.any():  # where solvers begin
             return PairSummary.at_zero(bins.width, self.totals)
-        (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins),)
+        (summary,) = self._totals(partial(PairSummary.from_rows, w=w, bins=bins))
         return summary
 
-    def _range(self, w: Floats) -> Asking[ScoreRange]:
+    def _range(self, w: Floats) -> ScoreRange:
         """Bounds on the scores; the exact range only where bounds ask for too many bins."""
         span = ScoreRange(*box_range(self.low, self.high, w))
         width, most = next(self._widths(span), (self._dividing_width(span, HESSIAN_BINS), 2**30))
         if Bins.covering(span.low, span.high, width).size > most:
-            span = yield from self._exact_range(w)
+            return self._exact_range(w)
         return span
 
-    def _exact_range(self, w: Floats) -> Asking[ScoreRange]:
-        (extremes,) = yield (partial(_score_extremes, w=w),)
+    def _exact_range(self, w: Floats) -> ScoreRange:
+        (extremes,) = self._totals(partial(_score_extremes, w=w))
         return ScoreRange(float(extremes.low), float(extremes.high))
 
     def _check_w(self, w: ArrayLike) -> Floats:
@@ -241,28 +230,24 @@ class PairObjective(ArrayPairs, LinearPairs):
         """X w in float64, (n,)."""
         return passes.scores(self.rows.X, self._check_w(w))
 
-    def _run(self, asking: Asking[T]) -> T:
-        return self._run_on(self.rows, asking)
+    def _totals(self, *sums: Sum) -> list[Any]:
+        return [one(self.rows) for one in sums]
 
-    def _run_on(self, rows: PairRows, asking: Asking[T], repeat: float = 1.0) -> T:
-        """Run a generator with sums over some rows, each of which stands for ``repeat`` rows."""
-        return drive(
-            asking, lambda sums: [repeat * one(rows) if repeat > 1 else one(rows) for one in sums]
-        )
-
-    def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
+    def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
+        """Objective and its gradient (d,) at w; at most two passes over X."""
+        w = self._check_w(w)
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].value_and_gradient(exact[1])
-        field = yield from self._field_at(w)
+        field = self.field_at(w)
         if field is None:
             value, slopes, _ = self._sorted(self.scores(w))
             return value, passes.transposed_product(self.rows.X, slopes)
-        return field.value, (yield from self._gradient_of(field, w))
+        return field.value, self._gradient_of(field, w)
 
-    def _hessian(self, w: Floats) -> Asking[Floats]:
-        if (exact := self._as_polynomial(w)) is not None:
+    def hessian(self, w: ArrayLike) -> Floats:
+        if (exact := self._as_polynomial(self._check_w(w))) is not None:
             return exact[0].hessian(exact[1])
-        return (yield from super()._hessian(w))
+        return super().hessian(w)
 
     def rough_hessian(self, w: ArrayLike) -> Floats:
         """The Hessian; from a million rows spread over all, if there are over two million."""
@@ -272,8 +257,12 @@ class PairObjective(ArrayPairs, LinearPairs):
         w, (X, codes, weight, n_classes) = self._check_w(w), self.rows
         weight = None if weight is None else weight[::step]
         few = PairRows(X[::step], codes[::step], weight, n_classes)
-        field = self._run(self._hessian_field(w))
-        return self._run_on(few, self._hessian_of(field, w), len(codes) / len(few.codes))
+        repeat = len(codes) / len(few.codes)
+
+        def totals(*sums: Sum) -> list[Any]:
+            return [repeat * one(few) for one in sums]
+
+        return self._hessian_of(self._hessian_field(w), w, totals)
 
     def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
         """The path without bins and its scores, where no pair reaches the knot."""
@@ -284,11 +273,11 @@ class PairObjective(ArrayPairs, LinearPairs):
         score = self._last_scores[1]
         return (self._polynomial, score) if self._polynomial.holds(score) else None
 
-    def _range(self, w: Floats) -> Asking[ScoreRange]:
+    def _range(self, w: Floats) -> ScoreRange:
         if self.surrogate.knot is not None and self.n_rows < passes.COMPILE_ROWS:
             # Cheap here, and a tight range: finer bins.
-            return (yield from self._exact_range(w))
-        return (yield from super()._range(w))
+            return self._exact_range(w)
+        return super()._range(w)
 
 
 def _score_extremes(rows: PairRows, w: Floats) -> Extremes:

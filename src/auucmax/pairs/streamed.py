@@ -16,24 +16,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from auucmax._asking import drive
 from auucmax._validation import Floats
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
-from auucmax.pairs.linear import (
-    HESSIAN_BINS,
-    HESSIAN_DEGREE,
-    Asking,
-    LinearPairs,
-    Sum,
-    T,
-)
+from auucmax.pairs.linear import HESSIAN_BINS, HESSIAN_DEGREE, LinearPairs, Sum
 from auucmax.pairs.outcomes import BINARY, OutcomeLevels
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
 from auucmax.pairs.summary import PairSummary
 from auucmax.rows import Batch, Extremes, Rows
-from auucmax.rows.base import Totals
 
 MAX_PRODUCTS = 500  #: columns, up to which all their products are summed; fewer of many classes
 MOST_BINS = 16_384  #: that are tried of few rows; in memory they would be sorted
@@ -72,28 +64,28 @@ class StreamedObjective(LinearPairs):
                 f"{self.surrogate}, which has a kink. Use s_poly(mu, p=3) or s_log."
             )
 
-    def _run(self, asking: Asking[T]) -> T:
-        def totals_of(sums: tuple[Sum, ...]) -> list[Any]:
-            (totals,) = self.source.total(_PairSums(sums, self.levels))
-            return list(totals.values)
+    def _totals(self, *sums: Sum) -> list[Any]:
+        return list(
+            self.source.total(*(partial(_of_pairs, total=one, levels=self.levels) for one in sums))
+        )
 
-        return drive(asking, totals_of)
-
-    def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
-        field = yield from self._field_at(w)
-        assert field is not None  # the finest that was tried is taken
+    def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
+        """Objective and its gradient (d,) at w; one reading, two if the summary would be large."""
+        w = self._check_w(w)
+        field = self._fine_field(w)
         if field.summary.vectors is not None:
             return field.value, field.gradient()
-        return field.value, (yield from self._gradient_of(field, w))
+        return field.value, self._gradient_of(field, w)
 
-    def _hessian(self, w: Floats) -> Asking[Floats]:
-        field = yield from self._hessian_field(w)
+    def hessian(self, w: ArrayLike) -> Floats:
+        w = self._check_w(w)
+        field = self._hessian_field(w)
         if field.summary.vectors is None or not (w.any() or self.sums.shape[1] > 1):
-            return (yield from super()._hessian(w))
+            return super().hessian(w)
         bend = field.coefficients(2, HESSIAN_DEGREE)
         if w.any():
-            (gram,) = yield (
-                partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend),
+            (gram,) = self._totals(
+                partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend)
             )
         else:
             curvature = bend[:, 0] @ (-0.5) ** np.arange(bend.shape[2])
@@ -101,38 +93,37 @@ class StreamedObjective(LinearPairs):
         cross = field.cross(field.summary.vectors[:, :, : HESSIAN_DEGREE + 1])
         return np.asarray(gram - (cross + cross.T))
 
-    def _coarse_field(self, w: Floats) -> Asking[PairField]:
+    def _fine_field(self, w: Floats) -> PairField:
+        field = self.field_at(w)
+        assert field is not None  # the finest that was tried is taken
+        return field
+
+    def _coarse_field(self, w: Floats) -> PairField:
         """The coarse field, from the finer summary of the gradient if its bins can be joined."""
-        field, span = (yield from self._field_at(w)), (yield from self._range(w))
-        assert field is not None
-        fine, width = field.summary, self._dividing_width(span, HESSIAN_BINS)
+        fine, width = (
+            self._fine_field(w).summary,
+            self._dividing_width(self._range(w), HESSIAN_BINS),
+        )
         if fine.vectors is None or fine.bins.width > width:
-            return (yield from super()._coarse_field(w))
+            return super()._coarse_field(w)
         return self._field_of(fine.coarsened(round(width / fine.bins.width)))
 
-    def _without_accuracy(self, w: Floats, finest: PairField | None) -> Asking[PairField | None]:
+    def _without_accuracy(self, w: Floats, finest: PairField | None) -> PairField | None:
         """The finest field that was tried; the coarse one if scores are too far apart for any."""
-        return (yield from super()._coarse_field(w)) if finest is None else finest
+        return super()._coarse_field(w) if finest is None else finest
 
-    def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
+    def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
         if not w.any():
             return PairSummary.at_zero(bins.width, self.sums[:, 0, 0], self.sums[:, 0, 1:])
         n_bytes = 8 * len(self.totals) * bins.size * (DEGREE + 1) * (self.n_features + 1)
         vectors = n_bytes <= self.source.max_bytes
-        (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins, vectors=vectors),)
+        (summary,) = self._totals(partial(PairSummary.from_rows, w=w, bins=bins, vectors=vectors))
         return summary
 
 
-@dataclass(frozen=True)
-class _PairSums:
-    """Several functions of the pair rows of a batch, as one."""
-
-    sums: tuple[Sum, ...]
-    levels: OutcomeLevels
-
-    def __call__(self, batch: Batch) -> Totals:
-        rows = pair_rows(batch, self.levels)
-        return Totals([one(rows) for one in self.sums])
+def _of_pairs(batch: Batch, total: Sum, levels: OutcomeLevels) -> Any:
+    """A function of pair rows as one of a batch."""
+    return total(pair_rows(batch, levels))
 
 
 def pair_rows(batch: Batch, levels: OutcomeLevels) -> PairRows:

@@ -106,9 +106,9 @@ class PairSummary:
 
     Attributes
     ----------
-    bins : the bins that ``moments`` describes.
-    moments : (classes, bins, 6), sum of weight r^p, p = 0..5.
-    vectors : None, or (classes, bins, 6, d), sum of weight r^p x.
+    bins : the bins that ``sums`` describes.
+    sums : (classes, bins, 6), sum of weight r^p, p = 0..5; with vector moments
+        (classes, bins, 6, d + 1), sum of weight r^p (x, 1).
 
     Examples
     --------
@@ -121,8 +121,7 @@ class PairSummary:
     """
 
     bins: Bins
-    moments: Floats
-    vectors: Floats | None = None
+    sums: Floats
 
     @classmethod
     def from_scores(
@@ -144,10 +143,8 @@ class PairSummary:
         cls, rows: PairRows, w: Floats, bins: Bins, *, vectors: bool = False
     ) -> PairSummary:
         """Summary of rows with scores X w, with or without vector moments; one pass over X."""
-        if not vectors:
-            return cls(bins, passes.moments(rows, w, bins)).trimmed()
-        both = passes.vector_moments(rows, w, bins)
-        return cls(bins, both[..., -1], both[..., :-1]).trimmed()
+        sums = (passes.vector_moments if vectors else passes.moments)(rows, w, bins)
+        return cls(bins, sums).trimmed()
 
     @classmethod
     def at_zero(cls, width: float, totals: Floats, sums: Floats | None = None) -> PairSummary:
@@ -155,9 +152,20 @@ class PairSummary:
 
         ``sums`` (classes, d) of weight x, if vector moments are wanted.
         """
+        both = totals if sums is None else np.column_stack([sums, totals])
         powers = (-0.5) ** np.arange(passes.DEGREE + 1)  # 0 is the lower end of bin 0
-        vectors = None if sums is None else sums[:, None, None, :] * powers[:, None]
-        return cls(Bins(width, 0, 1), totals[:, None, None] * powers, vectors)
+        powers = powers.reshape(-1, *(1,) * (both.ndim - 1))
+        return cls(Bins(width, 0, 1), both[:, None, None] * powers)
+
+    @property
+    def moments(self) -> Floats:
+        """(classes, bins, 6), sum of weight r^p."""
+        return self.sums if self.sums.ndim == 3 else self.sums[..., -1]
+
+    @property
+    def vectors(self) -> Floats | None:
+        """(classes, bins, 6, d), sum of weight r^p x; None if only weights were summed."""
+        return None if self.sums.ndim == 3 else self.sums[..., :-1]
 
     @property
     def totals(self) -> Floats:
@@ -171,8 +179,7 @@ class PairSummary:
             occupied = np.array([0])
         kept = slice(int(occupied[0]), int(occupied[-1]) + 1)
         bins = Bins(self.bins.width, self.bins.first + kept.start, kept.stop - kept.start)
-        vectors = None if self.vectors is None else self.vectors[:, kept]
-        return PairSummary(bins, self.moments[:, kept].copy(), vectors)
+        return PairSummary(bins, self.sums[:, kept].copy())
 
     def coarsened(self, times: int) -> PairSummary:
         """The summary for bins that are ``times`` as wide, without another pass over the rows.
@@ -187,47 +194,27 @@ class PairSummary:
         start = ((fine % times) + 0.5) / times - 0.5
         place = fine // times - first
 
-        def moved(values: Floats) -> Floats:
-            shifted = np.zeros_like(values)
-            tail = (1,) * (values.ndim - 3)
-            for p in range(values.shape[2]):
-                for q in range(p + 1):
-                    factor = comb(p, q) * start ** (p - q) / times**q
-                    shifted[:, :, p] += values[:, :, q] * factor.reshape(-1, *tail)
-            starts = np.flatnonzero(np.diff(place, prepend=-1))  # the first fine bin of each
-            return np.add.reduceat(shifted, starts, axis=1)
-
-        vectors = None if self.vectors is None else moved(self.vectors)
-        return PairSummary(bins, moved(self.moments), vectors)
+        shifted = np.zeros_like(self.sums)
+        tail = (1,) * (self.sums.ndim - 3)
+        for p in range(self.sums.shape[2]):
+            for q in range(p + 1):
+                factor = comb(p, q) * start ** (p - q) / times**q
+                shifted[:, :, p] += self.sums[:, :, q] * factor.reshape(-1, *tail)
+        starts = np.flatnonzero(np.diff(place, prepend=-1))  # the first fine bin of each
+        return PairSummary(bins, np.add.reduceat(shifted, starts, axis=1))
 
     def __add__(self, other: PairSummary) -> PairSummary:
-        if self.bins.width != other.bins.width:
+        if self.bins.width != other.bins.width or self.sums.ndim != other.sums.ndim:
             raise ValueError(
-                f"summaries should have bins of one width, got {self.bins.width!r} and "
-                f"{other.bins.width!r}. Choose the width once, for all parts of the rows."
-            )
-        if (self.vectors is None) != (other.vectors is None):
-            raise ValueError(
-                "summaries should both have vector moments or both have none, got one of each. "
-                "Summarise all parts of the rows with vectors=True, or none."
+                f"summaries should have bins of one width, and both or neither vector moments, got "
+                f"widths {self.bins.width!r} and {other.bins.width!r}. Summarise all parts of the "
+                f"rows alike."
             )
         first = min(self.bins.first, other.bins.first)
         stop = max(s.bins.first + s.bins.size for s in (self, other))
-        bins = Bins(self.bins.width, first, stop - first)
-        vectors = None
-        if self.vectors is not None and other.vectors is not None:
-            vectors = _aligned_sum(bins, (self.bins, self.vectors), (other.bins, other.vectors))
-        return PairSummary(
-            bins,
-            _aligned_sum(bins, (self.bins, self.moments), (other.bins, other.moments)),
-            vectors,
-        )
-
-
-def _aligned_sum(bins: Bins, *parts: tuple[Bins, Floats]) -> Floats:
-    n_classes, _, *tail = parts[0][1].shape
-    total = np.zeros((n_classes, bins.size, *tail))
-    for own, values in parts:
-        start = own.first - bins.first
-        total[:, start : start + own.size] += values
-    return total
+        n_classes, _, *tail = self.sums.shape
+        total = np.zeros((n_classes, stop - first, *tail))
+        for part in (self, other):
+            start = part.bins.first - first
+            total[:, start : start + part.bins.size] += part.sums
+        return PairSummary(Bins(self.bins.width, first, stop - first), total)
