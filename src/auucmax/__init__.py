@@ -1,4 +1,4 @@
-"""Rank people by how much a treatment helps them, from a randomised trial; say how sure you are.
+"""Rank people by how much a treatment helps them, from the rows of a randomised trial.
 
 The names below are those that most users need; the packages hold the others, such as
 ``auucmax.targeting.calibrate``. Names and packages are imported when they are first used, so that

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Run a command; Ctrl-C ends it in one line, also before libraries are loaded."""
+    """Run the command; Ctrl-C exits with one line, even while libraries are being imported."""
     signal.signal(signal.SIGINT, _stop)
     from auucmax.cli import main as run
 

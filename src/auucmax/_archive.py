@@ -1,4 +1,4 @@
-"""Model files: an archive of JSON, arrays and bytes. Reading one runs none of its contents.
+"""Model files: archives of JSON, arrays and bytes. Reading one never runs code from it.
 
 A file is a zip archive, stored without compression, so that what it holds is never larger than the
 file itself. Its member ``header.json`` says which format it has, and in which version. Members that
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ModelFileError(ValueError):
-    """A file is no model that can be loaded: what was expected, what came, what to do."""
+    """A file is not a model that can be loaded."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class ArchiveFormat:
 
 
 def stored_members(content: bytes) -> dict[str, bytes]:
-    """Members of an archive that is not compressed: together they are no larger than it."""
+    """The members of an uncompressed archive, whose total size is at most that of the file."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = archive.infolist()
         is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
@@ -197,14 +197,14 @@ def stored_members(content: bytes) -> dict[str, bytes]:
 
 
 def array_bytes(array: NDArray[Any]) -> bytes:
-    """An array of numbers as the contents of an .npy file."""
+    """An array of numbers in .npy format."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
 def array_of(name: str, content: bytes) -> NDArray[Any]:
-    """The array of an .npy file: finite numbers, and as many as there are bytes for.
+    """Read an .npy file: finite numbers, of the length that its header states.
 
     The header is compared with the number of bytes before anything is allocated: a few bytes can
     claim to be an array of any size.
@@ -223,7 +223,7 @@ def array_of(name: str, content: bytes) -> NDArray[Any]:
 
 
 def check_same_names(what: str, found: set[str], expected: set[str]) -> None:
-    """Raise a ValueError that lists the names which only one of two sets has."""
+    """Raise a ValueError that lists the names missing from either set."""
     if found != expected:
         odd = visible(", ".join(sorted(found ^ expected)))[:100]
         raise ValueError(f"its {what} differ in {odd}")
@@ -248,7 +248,7 @@ def _decoded(name: str, content: bytes) -> Any:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise a ValueError for entries nested deeper than recursive functions could walk."""
+    """Raise a ValueError if entries are nested too deeply for recursive functions."""
     level, depth = [value], 0
     while level:
         if depth > DEEPEST:
@@ -259,7 +259,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _finite(text: str) -> float:
-    """The number of a text; a file that was written whole has neither NaN nor infinities."""
+    """Parse a JSON number and reject NaN and infinities."""
     if math.isfinite(value := float(text)):
         return value
     raise ValueError(f"{text[:50]} is no finite number")

@@ -1,4 +1,4 @@
-"""Generators that ask: each yields what it wants to know, and is sent the answer."""
+"""Helpers for generators that yield requests and are sent the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def drive(asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Reply]) -> Result:
-    """Run a generator to its end: ``reply`` answers each question that it yields.
+    """Run a generator to its end, calling ``reply`` for each value it yields.
 
     >>> def sum_of_squares(n):
     ...     total = 0
@@ -33,7 +33,7 @@ def drive(asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Repl
 def relay(
     asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Generator[Any, Any, Reply]]
 ) -> Generator[Any, Any, Result]:
-    """Run a generator to its end where each answer takes further questions.
+    """Run a generator to its end, where each answer is itself computed by a generator.
 
     ``reply`` is a generator, too: what it yields is passed on to whoever drives this one.
     """

@@ -1,4 +1,4 @@
-"""Files to read, and files to write: beside and renamed, so that nobody ever finds half of one.
+"""Find input files, and write output files atomically (write beside, then rename).
 
 What is written for a while is private, and what processes left that were killed is cleared.
 """
@@ -32,7 +32,7 @@ _FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
 
 
 def files_at(source: str) -> list[str]:
-    """The file or folder that is named so, or the files that match it as a pattern; or nothing."""
+    """The file or folder with this name, or the files that match it as a glob pattern."""
     path = Path(source.removeprefix(DUCKDB)).expanduser()
     try:
         return [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))
@@ -41,7 +41,7 @@ def files_at(source: str) -> list[str]:
 
 
 def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
-    """Raise an error of this kind if nothing is at ``source``, a path or a database's address.
+    """Raise an error if nothing exists at ``source``, a path or a database address.
 
     A command can ask this before the libraries are loaded that would read it.
     """
@@ -56,7 +56,7 @@ def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
 def check_target(
     path: str | os.PathLike[str], *inputs: str | os.PathLike[str], is_own: bool = False
 ) -> Path:
-    """``path`` as a place for a file, checked before the work begins.
+    """Check that a file can be written to ``path`` before the work begins.
 
     It must not be one of ``inputs``, the files that the work reads; nor the state of a monitor,
     which cannot be made again, unless it ``is_own``: what replaces such a file.
@@ -90,7 +90,7 @@ def check_target(
 
 
 def _is_state(target: Path) -> bool:
-    """Whether a file is the state of a monitor; False if it cannot be read."""
+    """Whether a file is the state of a monitor; False if it is unreadable."""
     with suppress(OSError), target.open("rb") as file:
         return file.read(len(_STATE)) == _STATE
     return False
@@ -98,7 +98,7 @@ def _is_state(target: Path) -> bool:
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
-    """A path to write to; it takes the place of ``path`` if no error comes.
+    """Context manager: write to a temporary file that replaces ``path`` if no error occurs.
 
     While it is written, and later if it is ``private``, only this user can read it: so are
     states of monitors, which nothing else replaces. A link stays a link: what it points to is
@@ -139,7 +139,7 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder for rows that do not fit into memory, which only this user can read.
+    """A temporary folder for rows that do not fit into memory, private to this user.
 
     >>> with private_folder() as folder:
     ...     oct(folder.stat().st_mode)[-3:]
@@ -156,7 +156,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def _clear(folder: Path, pattern: str) -> None:
-    """Remove what processes left that are no more: nobody holds its lock.
+    """Remove temporary files of processes that have ended, whose locks are free.
 
     A folder is ours only if our mark is in it: others may have such a name.
     """
@@ -177,12 +177,12 @@ def _clear(folder: Path, pattern: str) -> None:
 
 
 def _locks() -> bool:
-    """Whether the system tells if a process that holds a file is alive."""
+    """Whether the system supports file locks that end with their process."""
     return os.name == "posix"
 
 
 def _lock(handle: int) -> bool:
-    """Hold a file until the handle is closed, by us or by our death; whether nobody else does."""
+    """Lock a file until its handle is closed; False if another process holds the lock."""
     if not _locks():
         return False
     import fcntl

@@ -1,4 +1,4 @@
-"""Values as plain JSON, and plain JSON read back: nothing but what was written is taken."""
+"""Convert results to plain JSON, and read them back strictly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_WHOLE = 2**53  #: above, a whole number is none to a float
 
 
 def plain(value: Any) -> Any:
-    """Dictionaries, lists, text, numbers and None only; None where a number is not finite.
+    """Convert to dictionaries, lists, text, numbers and None; non-finite numbers become None.
 
     >>> plain({"a": np.array([1.0, np.nan]), "b": (np.int64(2), True)})
     {'a': [1.0, None], 'b': [2, True]}
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def read(kind: Any, value: Any, name: str = "the value") -> Any:
-    """``value``, plain JSON, as what ``kind`` says; a ValueError if it is anything else.
+    """Read plain JSON as a value of the type ``kind``; raise a ValueError if it does not fit.
 
     Files come from anywhere, so nothing is converted but lists to tuples, and numbers are of a size
     that can be computed with. A kind is
@@ -85,7 +85,7 @@ def read(kind: Any, value: Any, name: str = "the value") -> Any:
 
 
 def _entries(kind: dict[Any, Any], value: dict[str, Any], name: str) -> dict[str, Any]:
-    """The entries that a kind names, read; a ValueError if some are missing or too many."""
+    """Read the fields of a dataclass; raise a ValueError for missing or extra ones."""
     named = {key for key in kind if not isinstance(key, EllipsisType)}
     odd = named - set(value) if ... in kind else named ^ set(value)
     if odd:
@@ -97,7 +97,7 @@ def _entries(kind: dict[Any, Any], value: dict[str, Any], name: str) -> dict[str
 
 
 def _words(kind: Any) -> str:
-    """A kind for a message."""
+    """The name of a type, for error messages."""
     if isinstance(kind, tuple):
         return " or ".join(map(_words, kind))
     if isinstance(kind, list):
@@ -117,7 +117,7 @@ LONGEST_NAME = 120
 
 
 def short(name: object, most: int = LONGEST_NAME) -> str:
-    """A name of at most 120 characters, or so many, so that no column can fill a page.
+    """Shorten a name to at most 120 characters.
 
     >>> short("x" * 500)[-3:], len(short("x" * 500))
     ('xx…', 120)

@@ -1,4 +1,4 @@
-"""Libraries that only some parts need: imported when used, and named with their extra if absent."""
+"""Import optional libraries on first use, with an error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def import_optional(name: str, *, extra: str) -> Any:
-    """The module ``name``, or an error that says what to install.
+    """Import the module ``name``, or raise an error that says what to install.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def import_optional(name: str, *, extra: str) -> Any:
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names are imported from their homes at first use.
+    """Make a module ``__getattr__`` that imports names on first use.
 
     >>> lazy_names("json", {"JSONDecoder": "decoder"})("JSONDecoder").__name__
     'JSONDecoder'
@@ -50,7 +50,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile on first use, and keep the result on disk where a folder can be written."""
+    """Compile with numba on first use, and cache on disk if a folder is writable."""
     import numba  # takes half a second, which modules of kernels pay and no other does
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

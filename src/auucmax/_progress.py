@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, after two seconds; a line elsewhere, if asked for."""
+"""Progress of long computations: a bar on a terminal, or a line elsewhere on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = 30.0  #: seconds of work from which on a line announces the duration
 
 
 def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
-    """The items, one by one, with a bar on standard error if they take long.
+    """Iterate over items, with a progress bar on standard error if it takes long.
 
     >>> list(track([1, 2], 2, "counting"))
     [1, 2]
@@ -41,7 +41,7 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
 
 
 class Work:
-    """Work of several parts: what is being done, how much of it, and how long the rest takes.
+    """Progress of work with several parts: the current part, its share, and the time left.
 
     The sizes of parts are in any unit that goes with their time.
     """
@@ -53,12 +53,12 @@ class Work:
         self._times: list[tuple[float, float]] = []  # of what was done, by the clock
 
     def expect(self, total: float) -> None:
-        """How large all parts are together; what was before does not count."""
+        """Set the total size of the parts; discard earlier progress."""
         self.total, self._times = total, [(0.0, time.perf_counter())]
 
     @contextmanager
     def part(self, what: str, size: float = 0.0) -> Iterator[None]:
-        """Do one of the parts."""
+        """Record progress while one part runs."""
         self.now = f"{self.label}: {what}"
         yield
         self.done += size
@@ -74,13 +74,13 @@ class Work:
 
     @property
     def left(self) -> str:
-        """How long the rest takes, in words."""
+        """The remaining time in words."""
         return "" if self.ends is None else f"{about(self.ends - time.perf_counter())} left"
 
 
 @contextmanager
 def working_on(label: str) -> Iterator[Work]:
-    """One bar for work of several parts, with the time that is left; no bars of the parts.
+    """Show one bar with the remaining time for all parts, and hide their own bars.
 
     >>> with working_on("counting") as work:
     ...     work.expect(2)
@@ -98,7 +98,7 @@ def working_on(label: str) -> Iterator[Work]:
     from rich.text import Text
 
     class Told(bars.ProgressColumn):
-        """The words of the work, as they are when the bar is drawn."""
+        """The description of the current work, evaluated when the bar is drawn."""
 
         max_refresh = 0.5
 
@@ -147,7 +147,7 @@ _speaking = {"blocks": 0}
 
 @contextmanager
 def speaking() -> Iterator[None]:
-    """Where there is no terminal, work that takes long says so in a line on standard error."""
+    """Without a terminal, announce long work in a line on standard error."""
     _speaking["blocks"] += 1
     try:
         yield
@@ -162,7 +162,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No bars of inner work, such as the epochs of a network, while the block runs.
+    """Hide progress bars of inner work, such as the epochs of a network.
 
     >>> with quiet():
     ...     is_quiet()
@@ -178,5 +178,5 @@ def quiet() -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether inner work should show no bar: inside :func:`quiet`, or in a worker process."""
+    """Whether progress bars are hidden: inside :func:`quiet`, or in a worker process."""
     return _quiet["blocks"] > 0 or multiprocessing.current_process().name != "MainProcess"

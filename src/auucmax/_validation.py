@@ -1,4 +1,4 @@
-"""The one door for arrays: everything past it may trust its arguments.
+"""Validation of array arguments; inner functions trust what has passed it.
 
 Each message says what was expected, what came, and what to do.
 """
@@ -24,7 +24,7 @@ LARGEST = 1e100  #: in size, of numbers that are computed with
 
 
 class ScoredRows(NamedTuple):
-    """Checked rows of a trial with a score: equal lengths, finite numbers, both arms present."""
+    """Validated scores, outcomes and treatment of the same rows, with both arms present."""
 
     y: Floats
     score: Floats
@@ -33,7 +33,7 @@ class ScoredRows(NamedTuple):
     propensity: Floats | None = None
 
     def take(self, index: NDArray[np.intp]) -> ScoredRows:
-        """Some of the rows; both arms must remain."""
+        """Select rows; both arms must remain."""
         optional = (None if c is None else c[index] for c in (self.weight, self.propensity))
         rows = ScoredRows(self.y[index], self.score[index], self.treated[index], *optional)
         if len(index) == 0 or rows.treated.all() or not rows.treated.any():
@@ -49,7 +49,7 @@ class ScoredRows(NamedTuple):
 def check_column(
     values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
 ) -> Floats:
-    """One finite real number a row, as float64 (no copy if it is that already)."""
+    """Validate one finite number per row, as float64 (copied only if necessary)."""
     array = check_one_dimensional(values, name, n_rows, than=than)
     if array.dtype == object and (missing := np.asarray(pd.isna(array))).any():
         raise ValueError(missing_message(name, int(missing.sum())))
@@ -80,7 +80,7 @@ def check_column(
 def check_outcome(
     values: ArrayLike, name: str = "y", n_rows: int | None = None, *, than: str = "y"
 ) -> Floats:
-    """A column of numbers whose squares, and whose differences, float64 can hold."""
+    """Validate an outcome whose squares and differences fit into float64."""
     array = check_column(values, name, n_rows, than=than)
     low, high = float(array.min()), float(array.max())
     size = max(abs(low), abs(high))
@@ -142,14 +142,14 @@ def check_treatment(
 
 
 class RoutingDisabled(BaseException):
-    """A score was asked for without the treatment: scikit-learn's metadata routing is off.
+    """The treatment was not passed to ``score``: scikit-learn's metadata routing is off.
 
     Not an ``Exception``: ``cross_validate`` and ``GridSearchCV`` turn those of a scorer into nan.
     """
 
 
 def check_treatment_given(treatment: ArrayLike | None, *, scoring: bool = False) -> ArrayLike:
-    """The treatment, or an error that says how scikit-learn's model selection passes it on.
+    """Return the treatment, or raise an error that explains metadata routing.
 
     A TypeError, or ``RoutingDisabled`` where a score is computed (``scoring``).
     """
@@ -165,7 +165,7 @@ def check_treatment_given(treatment: ArrayLike | None, *, scoring: bool = False)
 
 
 def control_among(labels: Iterable[Any]) -> Any:
-    """The one label that reads "control", whatever its capitals and outer blanks; None without one.
+    """The only label that reads "control", ignoring case and outer blanks; else None.
 
     >>> control_among(["mail", "Control"]), control_among(["mail", "none"])
     ('Control', None)
@@ -200,7 +200,7 @@ def check_rows(
 
 
 def check_chance(propensity: ArrayLike, n_rows: int) -> Floats:
-    """(n,) chances of treatment, strictly between 0 and 1; a number is that of all rows."""
+    """Validate propensities, strictly between 0 and 1, as an array (n,)."""
     values = np.full(n_rows, propensity) if np.ndim(propensity) == 0 else propensity
     chance = check_column(values, "propensity", n_rows)
     if chance.min() <= 0 or chance.max() >= 1:
@@ -215,7 +215,7 @@ def check_chance(propensity: ArrayLike, n_rows: int) -> Floats:
 def check_labels(
     values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
 ) -> NDArray[Any]:
-    """One label a row, of any type, none missing."""
+    """Validate one label per row, of any type, none missing."""
     array = check_one_dimensional(values, name, n_rows, than=than)
     if n_missing := int(np.asarray(pd.isna(array)).sum()):
         raise ValueError(missing_message(name, n_missing))
@@ -223,7 +223,7 @@ def check_labels(
 
 
 def check_whole(value: object, name: str, least: int, most: int | None = None) -> int:
-    """``value`` as an int, if it is a whole number from ``least`` to ``most``.
+    """Validate a whole number from ``least`` to ``most``.
 
     >>> check_whole(1e4, "n_rows", 2)
     10000
@@ -239,7 +239,7 @@ def check_whole(value: object, name: str, least: int, most: int | None = None) -
 
 
 def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
-    """Cluster numbers 0, 1, ... of the rows; at least two clusters."""
+    """Encode group labels as 0, 1, ...; at least two groups are needed."""
     codes, labels = pd.factorize(check_labels(groups, "groups", n_rows))
     if len(labels) < 2:
         raise ValueError(
@@ -250,7 +250,7 @@ def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
 
 
 def check_mask(mask: ArrayLike, name: str, n_rows: int) -> Bools:
-    """Booleans, or 0/1, one a row."""
+    """Validate a boolean or 0/1 mask, one value per row."""
     array = check_one_dimensional(mask, name, n_rows)
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
         raise ValueError(f"{name} should be boolean or 0/1, got {array.dtype} values.")
@@ -258,7 +258,7 @@ def check_mask(mask: ArrayLike, name: str, n_rows: int) -> Bools:
 
 
 def check_shares(share: float | ArrayLike) -> Floats:
-    """Shares of people, from 0 to 1, as an array."""
+    """Validate shares of people between 0 and 1, as an array."""
     try:
         shares = np.atleast_1d(np.asarray(share, dtype=np.float64))
     except (TypeError, ValueError):
@@ -275,7 +275,7 @@ def check_shares(share: float | ArrayLike) -> Floats:
 
 
 def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
-    """``value`` is one of ``choices``."""
+    """Raise an InputError unless ``value`` is one of ``choices``."""
     choices = list(choices)
     if value not in choices:
         known = listed(choices, len(choices))
@@ -283,7 +283,7 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
 
 
 def check_level(level: float, name: str = "level") -> None:
-    """A probability strictly between 0 and 1."""
+    """Validate a probability strictly between 0 and 1."""
     if not isinstance(level, Real) or not 0 < level < 1:
         raise InputError(
             name, "a number strictly between 0 and 1", repr(level), "0.3 means 30 percent."
@@ -291,7 +291,7 @@ def check_level(level: float, name: str = "level") -> None:
 
 
 def check_positive(value: Any, name: str, advice: str, *, or_zero: bool = False) -> float:
-    """A finite number above 0, or of at least 0, as a float."""
+    """Validate a finite number that is positive (or at least 0), as a float."""
     number = -1.0 if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     if not 0 <= number < np.inf or (number == 0 and not or_zero):
         expected = "a number of at least 0" if or_zero else "a positive number"
@@ -300,7 +300,7 @@ def check_positive(value: Any, name: str, advice: str, *, or_zero: bool = False)
 
 
 def check_range(value: Any, name: str) -> tuple[float, float]:
-    """Two finite numbers, the first below the second."""
+    """Validate a range: two finite numbers, the first below the second."""
     try:
         low, high = (float(v) for v in value)
     except (TypeError, ValueError):
@@ -316,7 +316,7 @@ def check_range(value: Any, name: str) -> tuple[float, float]:
 def check_one_dimensional(
     values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
 ) -> NDArray[Any]:
-    """One value a row, at least one row, and as many as ``than`` has."""
+    """Validate a one-dimensional array of the same length as ``than``."""
     if np.ma.isMaskedArray(values) and np.ma.count_masked(values):
         raise ValueError(missing_message(name, int(np.ma.count_masked(values))))
     array = np.asarray(values)
@@ -338,7 +338,7 @@ def check_one_dimensional(
 
 
 def check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
-    """Weights of the rows: none negative, some positive in each arm."""
+    """Validate row weights: non-negative, with some positive ones in each arm."""
     weight = check_column(sample_weight, "sample_weight", len(treated))
     if weight.min() < 0:
         raise ValueError(
@@ -361,7 +361,7 @@ def _check_some_weight(weight: Floats, treated: Bools) -> None:
 
 
 def missing_message(name: str, count: int) -> str:
-    """What to say of a column with missing values."""
+    """Error message for a column with missing values."""
     return (
         f"{name} should have no missing values, got {count}. "
         f"Drop these rows, or find out why they are missing: it may differ between the arms."
@@ -369,7 +369,7 @@ def missing_message(name: str, count: int) -> str:
 
 
 def listed(values: Iterable[Any], most: int = 6) -> str:
-    """Values for a message, the first few of many."""
+    """List values for a message, shortened after the first few."""
     values = [repr(v.item() if isinstance(v, np.generic) else v) for v in values]
     more = f", ... ({len(values)} in all)" if len(values) > most else ""
     return ", ".join(values[:most]) + more
@@ -378,7 +378,7 @@ def listed(values: Iterable[Any], most: int = 6) -> str:
 def unknown_columns_message(
     table: str, unknown: Sequence[str], names: Sequence[str], taken: Iterable[str] = ()
 ) -> str:
-    """What to say of columns that are not there, with names that look like theirs.
+    """Error message for unknown columns, with suggestions of similar names.
 
     ``taken``: names that are known to be something else, such as the treatment.
 

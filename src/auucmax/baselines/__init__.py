@@ -1,4 +1,4 @@
-"""Baselines of the paper, to compare models with: ``fit(X, y, *, treatment)``, ``predict(X)``.
+"""Baselines of the paper, for comparison: ``fit(X, y, *, treatment)``, ``predict(X)``.
 
 They are not saved and not exported. Networks need torch, and ``UpliftLambdaMART`` needs LightGBM.
 """

@@ -99,7 +99,7 @@ class PromotedGainObjective:
         return result[0], result[1]
 
     def _bins(self, ranking: Ranking, weight: Floats | None) -> NDArray[np.intp]:
-        """Bin of each sorted row, 0, 1, ...; tied rows are never parted."""
+        """Bin number of each sorted row; tied rows share a bin."""
         n_levels = len(ranking.order) if ranking.starts is None else len(ranking.starts)
         if n_levels <= self.n_bins:
             return ranking.spread(np.arange(n_levels, dtype=np.float64)).astype(np.intp)
@@ -108,7 +108,7 @@ class PromotedGainObjective:
         return np.concatenate([[0], np.cumsum(np.diff(cell) > 0)])
 
     def _per_bin(self, counts: Floats, centre: Floats) -> tuple[Floats, Floats]:
-        """Gradient and Hessian of a row of each bin and relevance, (bins, 3) each."""
+        """Gradient and Hessian of a row in each bin and relevance, (bins, 3) each."""
         size = counts.sum(axis=1)
         place = np.cumsum(size) - size / 2
         gap = np.abs(place[:, None] - place)
@@ -136,7 +136,7 @@ def _contents(
 
 
 def pair_gradients_slow(y: Floats, treated: Bools, score: Floats) -> tuple[Floats, Floats]:
-    """What :class:`PromotedGainObjective` computes without bins or weights, over all pairs."""
+    """Slow twin of :class:`PromotedGainObjective`: all pairs, without bins or weights."""
     n = len(y)
     relevance = np.where(treated, y / treated.sum(), -y / (~treated).sum())
     lead = relevance[:, None] - relevance  # (n, n): row's relevance minus the column's
@@ -179,7 +179,7 @@ UNUSED = {
 
 
 def main_names(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The user's parameters of LightGBM, by the names that are used here.
+    """LightGBM parameters of the user under their canonical names.
 
     >>> main_names({"max_leaves": 3, "max_depth": 2})
     {'num_leaves': 3, 'max_depth': 2}
@@ -398,7 +398,7 @@ Start = tuple[dict[str, Any], dict[str, Any], Gradients | None]
 
 
 def _start_pcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Start:
-    """Parameters, contents of the data set, and gradients of promoted cumulative gain."""
+    """LightGBM parameters, data set and gradients for promoted cumulative gain."""
     objective = PromotedGainObjective(rows.y, rows.treated, rows.weight, int(model.n_bins))
     # The objective's Hessian sums to the total weight at the start.
     least = model.min_leaf_share * objective.total
@@ -407,7 +407,7 @@ def _start_pcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Star
 
 
 def _start_ndcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Start:
-    """Parameters and contents of the data set for LightGBM's ranker; rows are in random order."""
+    """LightGBM parameters and data set for its own ranker; rows in random order."""
     n = len(rows.y)
     order, sizes = _groups(cells(rows), int(model.group_size), rng)
     # In units in which two arms of equal size have gains 0, 1/2 and 1.
@@ -429,7 +429,7 @@ def _start_ndcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Sta
 def _groups(
     cell: NDArray[np.intp], largest: int, rng: Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows in random order, group by group, and the sizes of the groups, which differ by one.
+    """Shuffle rows into groups whose sizes differ by at most one.
 
     Each group has the same share of each cell, to within a row.
     """
@@ -442,7 +442,7 @@ def _groups(
 
 
 class _Run:
-    """A booster that grows tree by tree, and may watch the AUUC of rows that it does not use."""
+    """A booster trained tree by tree, with the AUUC of held-out rows."""
 
     def __init__(
         self,
@@ -460,7 +460,7 @@ class _Run:
             self.booster.add_valid(others, "held out")
 
     def grow(self) -> bool:
-        """Add a tree; True if no leaf can be split any more."""
+        """Add a tree; return True if no leaf can be split further."""
         gradients = self.gradients  # None: LightGBM's own
         own = None if gradients is None else lambda score, dataset: gradients(score)
         return bool(self.booster.update(fobj=own))
@@ -476,7 +476,7 @@ class _Run:
 
 
 def _folds(rows: ArrayRows, rng: Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows to learn from and rows to stop by."""
+    """Folds of training rows and early-stopping rows."""
     fewest = int(np.bincount(cells(rows), minlength=4).min())
     if fewest < 2:
         raise ValueError(
@@ -488,7 +488,7 @@ def _folds(rows: ArrayRows, rng: Generator) -> list[tuple[NDArray[np.intp], NDAr
 
 
 def _best_number(runs: list[_Run], most: int, patience: int) -> tuple[int, Floats]:
-    """The number of trees of the largest mean AUUC, and that mean for 1, 2, ... trees."""
+    """The number of trees with the highest mean AUUC, and the means for 1, 2, ... trees."""
     means: list[float] = []
     best = 0
     for number in range(most):

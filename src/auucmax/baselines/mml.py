@@ -20,7 +20,7 @@ DESIGNS = ("pure-arms", "tilted", "joint")
 
 
 class SeparateLabels(NamedTuple):
-    """One sample of (x, label) rows under two policies; the label is y or the treatment.
+    """A sample of (x, label) rows under two policies; the label is the outcome or the treatment.
 
     ``policy`` is True for rows that were collected under policy 1, False under policy 2. Policies
     treat different shares of people, of the same population.
@@ -34,7 +34,7 @@ class SeparateLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class MinimaxSolution:
-    """f(x) = alpha.(x, 1), the score, and g(x) = beta.(x, 1), which judged it; (d + 1,) each."""
+    """Coefficients (d + 1,) of the score, alpha, and of the dual function, beta."""
 
     alpha: Floats
     beta: Floats
@@ -145,7 +145,7 @@ class MinimaxLinear(UpliftEstimator):
 def separate_labels(
     treated: Bools, design: str, tilt: float, rng: Generator
 ) -> tuple[Bools, Bools, Bools]:
-    """Policy 1 or not, and whether the row keeps y, and t: three (n,) arrays of booleans.
+    """Simulate separate labels: policy, whether y is kept, and t, as booleans (n,).
 
     >>> treated = np.array([True] * 4 + [False] * 4)
     >>> rng = np.random.default_rng(0)
@@ -223,7 +223,7 @@ def _with_intercept(sample: SeparateLabels) -> Floats:
 
 
 def _balanced_weight(sample: SeparateLabels) -> Floats:
-    """Weights that sum to 1, half of it in each policy."""
+    """Weights that sum to 1/2 in each policy."""
     weight, policy = sample.weight, sample.policy
     shares = [float(weight[policy].sum()), float(weight[~policy].sum())]
     if min(shares) <= 0:

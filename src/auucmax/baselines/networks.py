@@ -1,4 +1,4 @@
-"""TARNet, CFRNet (also BNN) and GANITE: networks with an output for each arm. They need torch."""
+"""TARNet, CFRNet (including BNN) and GANITE: networks with one output per arm, in torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCALES = ("z-score", "min-max")
 
 @dataclass(frozen=True)
 class Scales:
-    """Features become (x - shift) * factor; outcomes that are not 0/1, (y - y_mean) / y_scale."""
+    """Scaling of features, (x - shift) * factor, and of outcomes that are not 0/1."""
 
     shift: Floats
     factor: Floats
@@ -45,7 +45,7 @@ class Scales:
 
 
 def fit_scales(X: NDArray[Any], y: Floats, weight: Floats | None, kind: str) -> Scales:
-    """Scales of these rows; a constant column gets factor 0."""
+    """Compute the scales of these rows; a constant column gets factor 0."""
     shift, high = column_range(X)
     spread = high - shift
     constant = spread <= 1e-12 * np.maximum(np.abs(shift), np.abs(high))
@@ -67,7 +67,7 @@ def fit_scales(X: NDArray[Any], y: Floats, weight: Floats | None, kind: str) -> 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkEstimator(UpliftEstimator):
-    """Settings of training that all networks have, and how they are fitted and score."""
+    """Base class of the networks: training settings, ``fit`` and ``predict``."""
 
     learning_rate: float = 1e-3
     l2: float = 3e-3
@@ -121,11 +121,11 @@ class NetworkEstimator(UpliftEstimator):
 
     @property
     def weights_(self) -> dict[str, NDArray[Any]]:
-        """The weights of the network that scores, by name."""
+        """Weights of the scoring network, by name."""
         return {name: tensor.numpy() for name, tensor in self.network_.state_dict().items()}
 
     def _networks(self, n_features: int) -> list[Any]:
-        """The networks to train; the last one scores."""
+        """The networks to train; the last one produces the scores."""
         raise NotImplementedError
 
     def _train(
@@ -297,7 +297,7 @@ random_state, control : as for :class:`TARNet`. The validation loss includes the
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GANITE(NetworkEstimator):
-    """A generator completes the outcomes that were not observed; a network learns both.
+    """A generator imputes counterfactual outcomes, from which a network learns both arms.
 
     As in the code of Yoon, Jordon and van der Schaar (2018):
 

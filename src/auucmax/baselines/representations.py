@@ -1,4 +1,4 @@
-"""DDR and SDR: two models that share what they know, by columns added to the features.
+"""DDR and SDR: models of the two arms that share information through added columns.
 
 Both are from Betlei, Diemert and Amini, "Uplift prediction with dependent feature representation in
 imbalanced treatment and control conditions" (2018).
@@ -178,7 +178,7 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
     def _fit_standardised(
         self, X: NDArray[Any], y: Floats, treated: Bools, weight: Floats | None
     ) -> Any:
-        """The default model, on columns standardised before they are stacked, in the units of X.
+        """Fit the default model on standardised columns; coefficients are in the units of X.
 
         Without the treatment column only scales are taken out: a shift of a column is what tells
         the levels of the arms apart then.

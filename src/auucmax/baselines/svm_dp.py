@@ -1,4 +1,4 @@
-"""SVM-DP: a ranking support vector machine for both arms at once.
+"""SVM-DP: one ranking support vector machine for both arms.
 
 Minimise |w|^2 / 2 + C (mean hinge over pairs) exactly, with a duality gap as the proof.
 
@@ -46,7 +46,7 @@ _FIRST_WIDTH, _LAST_WIDTH, _SHRINK = 0.5, 1e-7, 8.0
 
 
 class ArmPairs(NamedTuple):
-    """Rows of one arm that should rank high and low, their weights, and the weight of a pair."""
+    """The rows of one arm that should rank high and low, with weights."""
 
     winners: Floats
     losers: Floats
@@ -66,7 +66,7 @@ class HingeSolution:
 
     @property
     def gap(self) -> float:
-        """The largest possible excess of the objective over the minimum, as a part of it."""
+        """Relative duality gap: an upper bound of the excess of the objective over its minimum."""
         return max(self.objective - self.lower, 0.0) / self.objective
 
 
@@ -107,7 +107,7 @@ Smoothed = Callable[[Floats], "_Point"]
 
 
 class _Best:
-    """The lowest objective and the highest lower bound so far: they need not be of one point."""
+    """The lowest objective and the highest lower bound found so far (at different points)."""
 
     def __init__(self) -> None:
         self.w, self.objective, self.lower, self.n_steps = np.zeros(0), np.inf, -np.inf, 0
@@ -126,7 +126,7 @@ class _Best:
 
 
 def _newton(at: Smoothed, w: Floats, best: _Best, tolerance: float, max_steps: int) -> Floats:
-    """The minimiser of the smoothed function, to a fraction of what the kink still costs."""
+    """Minimise the smoothed hinge loss by Newton's method."""
     point = at(w)
     best.learn(point)
     while not best.is_within(tolerance) and best.n_steps < max_steps:
@@ -144,7 +144,7 @@ def _newton(at: Smoothed, w: Floats, best: _Best, tolerance: float, max_steps: i
 
 
 def _search(at: Smoothed, point: _Point, step: Floats) -> _Point:
-    """A point along the step where the slope is less than a third of what it was.
+    """Line search: a point whose slope is below a third of the initial one.
 
     The function is convex, so its slope along the step rises and the secant brackets its zero.
     """
@@ -198,7 +198,7 @@ class _Point:
 
 
 class _ArmPoint:
-    """Sums over the pairs of one arm at w, each times the multiplier."""
+    """Sums over the pairs of one arm at w, times the multiplier."""
 
     def __init__(self, arm: ArmPairs, w: Floats, width: float) -> None:
         self.arm, self.width = arm, width
@@ -255,12 +255,12 @@ def _unsorted(values: Floats, order: NDArray[np.intp]) -> Floats:
 
 
 def _running(values: Floats) -> Floats:
-    """Sums of the first 0, 1, 2, ... values."""
+    """Cumulative sums with a leading zero."""
     return np.append(0.0, np.cumsum(values))
 
 
 def _covering(first: NDArray[np.intp], last: NDArray[np.intp], weight: Floats, size: int) -> Floats:
-    """For each j < size the weight of the runs first, ..., last - 1 that hold it."""
+    """For each j < size, the total weight of the intervals [first, last) that contain j."""
     change = np.bincount(first, weight, size + 1) - np.bincount(last, weight, size + 1)
     return np.asarray(np.cumsum(change)[:-1])
 
@@ -374,7 +374,7 @@ class SVMDifferentialPrediction(UpliftEstimator):
 
 
 def _scaled(X: NDArray[Any], scaling: Scaling) -> Floats:
-    """Scaled rows, centred: pairs see differences only, and rounding is least around 0."""
+    """Scale and centre the rows; pairs depend on differences only."""
     rows = scaling.rows(X).astype(np.float64)
     rows -= scaling.shift
     rows *= scaling.factor
@@ -389,7 +389,7 @@ def _arms(
     sample_weight: Floats | None,
     weights: str | tuple[float, float],
 ) -> list[ArmPairs]:
-    """Pairs of the treated and of the controls, whose sums are means times 1 and kappa."""
+    """Pairs of both arms, with weights such that sums are means times 1 and kappa."""
     codes = code_rows(y, treatment=treated)
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     totals = np.bincount(codes, weight, minlength=4).astype(np.float64)

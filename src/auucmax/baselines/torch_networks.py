@@ -1,4 +1,4 @@
-"""Layers, distances between arms, training and scoring of networks: the only file with torch.
+"""Torch layers, distances between arms, training and scoring; the only module with torch.
 
 Weights are initialised, and batches are drawn, by a numpy generator; torch's generators are left as
 they were. All work runs on one thread, whatever torch is set to: the networks are too small to gain
@@ -69,7 +69,7 @@ def one_output(sizes: Sequence[int]) -> nn.Sequential:
 
 
 class TwoArms(nn.Module):
-    """A shared representation Phi, and an output for each arm before any link.
+    """Network with a shared representation Phi and one output per arm, before the link.
 
     The arms have a head each, or share ``one_head`` that takes Phi(x) and the treatment.
     ``normalise`` divides each Phi(x) by its norm.
@@ -132,7 +132,7 @@ def initialise(network: nn.Module, rng: Generator) -> None:
 
 
 def uplift(network: nn.Module, x: Floats, binary: bool) -> Floats:
-    """Mean outcome if treated minus that if not, (n,), of scaled rows."""
+    """Predicted outcome with treatment minus that without, (n,), for scaled rows."""
     with one_thread(gradients=False):
         control, treated = network(torch.from_numpy(x))
         if binary:
@@ -158,7 +158,7 @@ class TensorRows:
         return (torch.arange(len(self.y)) < self.n_treated).float()
 
     def batches(self, size: int | None, rng: Generator | None) -> Iterator[TensorRows]:
-        """Split each arm evenly over the batches, so that all have the same share of treated rows.
+        """Split each arm evenly over the batches, so that all have the same treated share.
 
         Rows are shuffled if there is a ``rng``.
         """
@@ -172,7 +172,7 @@ class TensorRows:
             yield TensorRows(x, y, weight, len(treated))
 
     def fewest_of_an_arm(self, size: int | None) -> int:
-        """Fewest rows of an arm in a batch."""
+        """The smallest number of rows of an arm in any batch."""
         return min(self.n_treated, len(self.y) - self.n_treated) // self._n_batches(size)
 
     def _n_batches(self, size: int | None) -> int:
@@ -189,7 +189,7 @@ def split_rows(
     balanced: bool,
     rng: Generator,
 ) -> tuple[TensorRows, TensorRows | None]:
-    """Training rows, and validation rows drawn from each arm and level of the outcome.
+    """Split into training and validation rows, stratified by arm and outcome level.
 
     There are no validation rows if the share is 0, or if there are too few rows for both arms to
     be in both parts. ``balanced``: both arms have the same sum of weights.
@@ -224,7 +224,7 @@ def split_rows(
 
 
 def mmd_linear(treated: Tensor, control: Tensor, w_t: Tensor, w_c: Tensor) -> Tensor:
-    """Distance of the means, || mean of treated - mean of control ||."""
+    """Distance between the means of the arms."""
     a, b = w_t / w_t.sum(), w_c / w_c.sum()
     return (a @ treated - b @ control).norm()
 
@@ -315,7 +315,7 @@ def train_heads(
 
 
 class Game:
-    """First stage of GANITE: a generator completes the outcomes, a discriminator guesses the arm.
+    """First stage of GANITE: a generator imputes outcomes, a discriminator guesses the arm.
 
     G(x, t, y) gives an output for each arm, and D(x, y_0, y_1) the log-odds of being treated.
     """
@@ -336,7 +336,7 @@ class Game:
         self.discriminator_adam = Adam(discriminator, learning_rate, l2)
 
     def completed(self, rows: TensorRows) -> tuple[Tensor, Tensor, Tensor]:
-        """Outputs for the observed arms, y_0 and y_1: observed where known, else generated."""
+        """Outcomes of both arms: observed where known, else generated."""
         is_treated = rows.treatment
         control, treated = self.generator(
             torch.cat([rows.x, is_treated[:, None], rows.y[:, None]], 1)
@@ -349,7 +349,7 @@ class Game:
         return observed, y_0, y_1
 
     def complete(self, rows: TensorRows) -> TensorRows:
-        """The rows with both outcomes, (n, 2)."""
+        """Impute both outcomes of each row, (n, 2)."""
         with torch.no_grad():
             _, y_0, y_1 = self.completed(rows)
         return TensorRows(rows.x, torch.stack([y_0, y_1], 1), rows.weight, rows.n_treated)
@@ -381,7 +381,7 @@ def train_ganite(
     validation: TensorRows | None,
     rng: Generator,
 ) -> History:
-    """Train generator against discriminator, then the network that scores on completed outcomes."""
+    """Train generator and discriminator, then the scoring network on the completed outcomes."""
     losses = np.zeros((n_epochs, 2))
     for epoch in track(range(n_epochs), n_epochs, f"generator, {n_epochs} epochs"):
         for batch in rows.batches(model.batch_size, rng):
@@ -406,7 +406,7 @@ def _minimise(
     validation: TensorRows | None,
     rng: Generator,
 ) -> History:
-    """Descend until the validation loss has not improved for ``patience`` epochs; keep its best.
+    """Train until the validation loss stops improving for ``patience`` epochs; keep the best state.
 
     Without validation rows: all epochs, and the last weights.
     """
@@ -436,7 +436,7 @@ def _minimise(
 
 
 class Adam:
-    """Adam on a loss + l2 / 2 * sum of squared weights, biases left out.
+    """Adam with weight decay: loss + l2 / 2 * squared weights, biases excluded.
 
     Weights and gradients of the network become views of one vector each, so that a step is a few
     operations whatever the number of layers. (``torch.optim`` takes a second to import, and about
@@ -457,7 +457,7 @@ class Adam:
             self.decay[part] = l2 if layer.ndim > 1 else 0.0
 
     def step(self, loss: Tensor) -> float:
-        """Take a step down the gradient of the loss; return the loss before it."""
+        """Take one gradient step; return the loss before it."""
         self.gradient.zero_()
         loss.backward(inputs=self.parameters)
         loss = loss.detach()
@@ -473,7 +473,7 @@ class Adam:
 
 
 def _loss(outputs: Tensor, y: Tensor, binary: bool) -> Tensor:
-    """Log-loss of log-odds, or squared error, of each row."""
+    """Loss of each row: log-loss for log-odds, or squared error."""
     if binary:
         return functional.binary_cross_entropy_with_logits(outputs, y, reduction="none")
     return (outputs - y) ** 2

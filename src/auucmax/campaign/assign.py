@@ -1,4 +1,4 @@
-"""Which person gets which arm: by a keyed hash of the id, so that it can be computed again.
+"""Random assignment by a keyed hash of the id, so that it is reproducible.
 
 The *place* of a unit (a person, or a group whose people stay together) is the number that the first
 13 hexadecimal digits of md5("KEY:UNIT") write, between 0 and 2^52. Each arm owns a range of places
@@ -50,7 +50,7 @@ _OWN_COLUMNS = ("arm", "propensity", "stratum", "score", "chosen", "rule")
 
 
 class Balance(Result):
-    """Comparison of the arms by what was known of the people, among those with one chosen arm.
+    """Balance of the arms within one chosen arm: p-values and differences of known features.
 
     ``chosen`` is None without a model: all people. ``p_values``: of all tests, not corrected;
     ``smallest``: the smallest corrected one.
@@ -63,7 +63,7 @@ class Balance(Result):
 
 
 class Assignment(Result):
-    """Which person gets which arm.
+    """The arm of each person, with balance checks.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Assignment(Result):
     balance: tuple[Balance, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """All numbers, without the people, as plain JSON."""
+        """All numbers as plain JSON, without the people."""
         found = super(Assignment, replace(self, people=None)).to_json()
         del found["people"]
         return found
@@ -340,7 +340,7 @@ def assign(
 
 
 def _slots(shares: Mapping[str, Fraction]) -> list[int]:
-    """How many slots of a block each arm has: the smallest whole numbers in these shares."""
+    """Number of slots of each arm in a block: the smallest whole numbers with these shares."""
     size = math.lcm(*(share.denominator for share in shares.values()))
     if size > _LARGEST_BLOCK:
         raise InputError(
@@ -352,7 +352,7 @@ def _slots(shares: Mapping[str, Fraction]) -> list[int]:
 
 
 def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
-    """Arms and their shares, exactly; the first is the control.
+    """Parse arms and their exact shares; the first is the control.
 
     >>> parse_arms("control=.5, mail=.5")
     {'control': Fraction(1, 2), 'mail': Fraction(1, 2)}
@@ -386,7 +386,7 @@ def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
 
 
 def hash_places(prefix: str, texts: Texts) -> Places:
-    """(n,) the place of each text after the prefix, a whole number below 2^52.
+    """Hash each text with a prefix to a whole number below 2^52, (n,).
 
     >>> hash_places("spring:", np.array(["c0"], dtype=object)).tolist()
     [4203959017895322]
@@ -400,7 +400,7 @@ def hash_places(prefix: str, texts: Texts) -> Places:
 def _by_model(
     model: UpliftModel, frame: pd.DataFrame, codes: Places, names: Texts, share: float, tie: str
 ) -> tuple[NDArray[np.intp], Floats]:
-    """(units,) the chosen arm, those with equal values at random, and the values of the people."""
+    """Arms chosen by the model with random exploration, and the share of each arm."""
     sizes, values = np.bincount(codes), model.scores(frame)
     n_arms = values.shape[1]
     if n_arms > 1:
@@ -429,7 +429,7 @@ def _in_blocks(
     places: Places,
     n_taken: Mapping[str, int],
 ) -> NDArray[np.intp]:
-    """(units,) arms by permuted blocks, which go on after the units that a stratum had before."""
+    """Arms by permuted blocks within strata, which continue after earlier assignments."""
     size = sum(slots)
     code, strata = pd.factorize(stratum)
     order = np.lexsort((names.astype(str), places, code))
@@ -445,7 +445,7 @@ def _in_blocks(
 
 
 def _stratum_texts(frame: pd.DataFrame, columns: Sequence[str]) -> Texts:
-    """(n,) the same texts whatever a file made of the values; "" for what is missing."""
+    """Stratum values as text, independent of the file format; "" where missing."""
     found = np.full(len(frame), "", dtype=object)
     for number, name in enumerate(columns):
         known = frame[name].notna().to_numpy(dtype=bool)

@@ -1,4 +1,4 @@
-"""The people of a campaign by chosen arm and propensities: read, and checked for randomisation."""
+"""The people of a campaign in cells of chosen arm and propensity, with checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STOPS = 1e-4  # corrected p-value, as in check_randomisation
 
 
 class Cell(Result):
-    """People with the same chosen arm and the same probability of any treatment, if it is known.
+    """People with the same chosen arm and the same (known) treatment probabilities.
 
     ``given``: how many of them got each arm, the control first. ``p_values``: of the tests of
     randomisation within the cell ("propensity", "missing outcomes", "balance"), corrected for all
@@ -46,7 +46,7 @@ class Cell(Result):
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """Rows with an outcome, and their cells.
+    """The rows of a campaign with an outcome, and their cells.
 
     ``chosen`` (cells,): the chosen arm. ``propensity`` (cells, K): of each arm but the control, or
     (cells, 0) if it is not known. ``cell`` (n,): of each row. ``assigned`` (cells, K + 1, 2): rows
@@ -159,13 +159,13 @@ def read_campaign(
 
 
 def _codes(column: pd.Series, labels: tuple[str, ...]) -> Codes:
-    """(n,) the number of each row's label; -1 for others."""
+    """The code of each row's label, (n,); -1 for other labels."""
     codes, values = pd.factorize(column, use_na_sentinel=False)
     return pd.Index(labels).get_indexer([arm_text(value) for value in values])[codes]
 
 
 def _as_fitted(named: dict[str, Any], model: UpliftModel, frame: pd.DataFrame) -> dict[str, Any]:
-    """Columns and labels as given, otherwise those of the model."""
+    """Column names and labels as given, else those of the model."""
     own = model.roles
     known: dict[str, Any] = {
         "outcome": own.outcome.name,
@@ -186,7 +186,7 @@ def _as_fitted(named: dict[str, Any], model: UpliftModel, frame: pd.DataFrame) -
 def _with_list(
     frame: pd.DataFrame, people: pd.DataFrame, named: dict[str, Any]
 ) -> tuple[pd.DataFrame, int, int]:
-    """The rows with what a list says about them; rows not in it, and people of it not in rows.
+    """Join rows with their list; also count people missing from either.
 
     People who are not in a list of ``target`` were not chosen; those who are not in one of
     ``assign`` are left out. The latter also names the treatment and the group.
@@ -227,7 +227,7 @@ def _with_list(
 
 
 def checked_cells(campaign: Campaign, model: UpliftModel | None) -> tuple[Cell, ...]:
-    """The cells, with tests of counts against propensities, of lost outcomes, and of features."""
+    """Test each cell: counts against propensities, missing outcomes and features."""
     features = campaign.frame.filter(regex="^(score|uplift)")
     if model is not None and {*model.roles.features} <= {*campaign.frame}:
         features = campaign.frame[[*model.roles.features]]

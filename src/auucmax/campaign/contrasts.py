@@ -28,7 +28,7 @@ Codes = NDArray[np.intp]
 
 
 def scaled(own: Estimate, factor: float, shift: float = 0.0) -> Estimate:
-    """The estimate of ``factor`` times a number plus ``shift``, ``factor`` above 0."""
+    """The estimate times a positive ``factor``, plus ``shift``."""
     ends = (None if end is None else factor * end + shift for end in (own.lower, own.upper))
     se = None if own.se is None else factor * own.se
     lower, upper = ends
@@ -36,7 +36,7 @@ def scaled(own: Estimate, factor: float, shift: float = 0.0) -> Estimate:
 
 
 def minus(own: Estimate, other: Estimate) -> Estimate:
-    """The estimate of the difference to one from other rows: distances to ends add in squares.
+    """Difference of two independent estimates; interval arms add in quadrature.
 
     >>> found = minus(
     ...     Estimate(value=5.0, se=2.0, lower=1.0, upper=9.0),
@@ -80,7 +80,7 @@ class CellMeans:
         self.means: Floats = sums / np.maximum(self.counts, 1)
 
     def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
-        """The sum of ``coefficients`` (cells, arms) times the means; 0 where there are no rows.
+        """The contrast with these ``coefficients`` (cells, arms) of the means, with its interval.
 
         >>> y, treated = np.array([0, 1, 0, 1, 1, 1.0] * 20), np.arange(120) % 6 > 2
         >>> found = CellMeans(y, treated, np.zeros(120, dtype=np.intp))
@@ -127,7 +127,7 @@ class CellMeans:
         return [Moments.of_clusters(totals, leverage)]
 
     def _support(self, used: Codes) -> Support:
-        """What the interval of a contrast of some arms rests on."""
+        """The number of rows that support the interval of a contrast."""
         unit = np.arange(len(self.y)) if self.groups is None else self.groups
         found = []
         for k in used:

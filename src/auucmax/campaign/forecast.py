@@ -1,4 +1,4 @@
-"""The gain that was forecast for the people who were treated, beside the one that came."""
+"""The forecast gain of the treated people, compared with the measured one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from auucmax.targeting.rule import at
 
 
 class ForecastVerdict(StrEnum):
-    """What the gain of a campaign says about its forecast: the first of these that holds."""
+    """Verdict on a forecast: the first that applies."""
 
     HARM = "harm"  #: the interval of the gain lies below 0
     BELOW = "below forecast"  #: that of the gain minus the forecast does, with both errors
@@ -27,7 +27,7 @@ class ForecastVerdict(StrEnum):
 
 
 class Forecast(Result):
-    """The forecast for the people who were treated, their gain, and the verdict.
+    """The forecast gain, the measured gain and the verdict.
 
     ``all_treated``: whether it covers all who were treated, or only the chosen among them.
     ``verdict`` is None if the forecast is 0 or less and no harm is significant.
@@ -43,7 +43,7 @@ class Forecast(Result):
 def forecast_of(
     campaign: Campaign, given: Floats, level: float, model: UpliftModel | None
 ) -> Forecast | None:
-    """The forecast of all who were treated, or of the chosen among them if no more is known.
+    """The forecast for all treated people, or only for the chosen if others lack scores.
 
     ``given`` (cells, arms): the coefficients of the means in the gain of all who were treated.
     """
@@ -76,7 +76,7 @@ def forecast_of(
 
 
 def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None:
-    """The verdict on a forecast from other rows than the gain; None if it was 0 or less.
+    """Compare a forecast with an independent gain; None if no gain was forecast.
 
     >>> forecast = Estimate(value=443.0, se=50.0, lower=345.0, upper=541.0)
     >>> verdict_on(Estimate(value=-251.0, se=126.0, lower=-498.0, upper=-4.0), forecast).value
@@ -101,7 +101,7 @@ def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None
 def _known_scores(
     campaign: Campaign, model: UpliftModel | None
 ) -> tuple[Floats | None, Floats | None]:
-    """(n,) scores if there is one arm, and (n, K) uplifts, by the model or else of the list."""
+    """Scores (n,), or uplifts (n, K), from the model or from the list."""
     frame, labels = campaign.frame, campaign.arms[1:]
     if model is not None and {*model.columns} <= {*frame}:
         scores = model.scores(frame)
@@ -125,7 +125,7 @@ def _known_scores(
 def _by_trial(
     campaign: Campaign, model: UpliftModel, score: Floats, treated: NDArray[np.bool_]
 ) -> tuple[float, float] | None:
-    """What as many of the trial's people gained, of the top share and of the rest; and its error.
+    """Gain of the same share of the trial's people, for the top and the rest, with its error.
 
     None if the chosen are no top share, or the treated are no random part of either.
     """
@@ -151,7 +151,7 @@ def _by_trial(
 def _by_uplifts(
     campaign: Campaign, model: UpliftModel | None, uplift: Floats, arm: Codes
 ) -> tuple[float, float] | None:
-    """The sum of the uplifts of what people got, and a rough error from the trial's curves."""
+    """The sum of the predicted uplifts, with a rough error from the trial's curves."""
     rows = np.flatnonzero(arm)
     total = float(uplift[rows, arm[rows] - 1].sum())
     if not np.isfinite(total):
@@ -165,6 +165,6 @@ def _by_uplifts(
 
 
 def _in_trial(model: UpliftModel, k: int, share: float) -> tuple[float, float]:
-    """The gain of an arm for the top share of the trial, per person of it; and its error."""
+    """The gain per person of treating the trial's top share with an arm, with its error."""
     curve = model.evidence.arms[k].curve
     return at(curve, share)[1] / share, float(np.interp(share, curve.spend, curve.se)) / share

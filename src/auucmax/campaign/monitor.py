@@ -54,7 +54,7 @@ _TILTS = np.concatenate([sign * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for sign i
 
 
 class Verdict(StrEnum):
-    """What a look shows, in the order in which it is asked. Each holds at all looks together."""
+    """The verdict of a look, in order of precedence; each holds at all looks together."""
 
     STOP_FAILED_RATIO = "the arms do not have the planned sizes"  #: no bounds are given
     STOP_FAILED_BOUNDS = "the bounds contradict each other"  #: no bounds are given
@@ -67,7 +67,7 @@ class Verdict(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the trial is broken: nothing is known of the treatment."""
+        """Whether the trial is broken, so that its results cannot be interpreted."""
         return self in (Verdict.STOP_FAILED_RATIO, Verdict.STOP_FAILED_BOUNDS)
 
 
@@ -79,7 +79,7 @@ _TARGETS = (
 
 
 class Stop(Result):
-    """The first look at which something was shown, of ``arm`` unless the trial failed."""
+    """The first look at which a verdict was reached, and the arm it applies to."""
 
     verdict: Verdict
     arm: str | None
@@ -88,7 +88,7 @@ class Stop(Result):
 
 
 class ArmLook(Result):
-    """One arm against the control, per person and in units of the outcome as a benefit.
+    """Bounds for one arm against the control, per person; positive is better.
 
     ``effect``: the average effect; ``gain``: of treating by the score, over random targeting (its
     AUUC less half of the effect). Both have ``lower`` and ``upper``, and no standard error. None
@@ -139,12 +139,12 @@ class Look(Result):
 
     @property
     def needs_check(self) -> bool:
-        """Whether something is shown that ``check`` on all rows should precede."""
+        """Whether ``check`` should be run on all rows before acting on the verdict."""
         return bool(self.stops) and not self.verdict.is_failure
 
 
 class State(Result):
-    """All that is kept between two looks.
+    """The state that is kept between two looks.
 
     ``options`` are those of the first look, ``model`` is a hash of its model. ``days`` has for each
     day an order-independent checksum of the ids, arms and outcomes of its rows.
@@ -167,7 +167,7 @@ class State(Result):
 
 @dataclass(eq=False, kw_only=True)
 class Monitor:
-    """A running trial, looked at as often as you like: whatever it shows may be acted on.
+    """Monitor of a running trial: its bounds hold at all looks together.
 
     A row enters when the outcome window of its day has closed, and is then bet on. All bounds of
     all arms hold together at all looks with probability 1 - ``delta``, if arms were given at random
@@ -260,7 +260,7 @@ class Monitor:
         self.state: State | None = None
 
     def look(self, table: Any, *, as_of: Any = None) -> Look:
-        """Enter the rows whose windows have closed at ``as_of`` (now), and see what they show.
+        """Add the rows whose windows have closed at ``as_of`` (default: now), and return a look.
 
         ``table`` has all rows so far, or those of some last days. What contradicts earlier looks is
         an :class:`InputError`, and nothing is entered.
@@ -284,7 +284,7 @@ class Monitor:
         return look
 
     def _begin(self, frame: pd.DataFrame) -> State:
-        """The state before any row has entered."""
+        """The initial state, without rows."""
         if self.model is not None:
             roles = replace(self.model.roles, ignored=(), after=(), propensity=())
         else:
@@ -335,7 +335,7 @@ class Monitor:
     def _enter(
         self, state: State, frame: pd.DataFrame, place: NDArray[np.intp], day: Days
     ) -> State:
-        """The state with the new ones among the rows in some places, whose windows have closed."""
+        """Update the state with the new rows whose windows have closed."""
         trial = trial_of(frame.iloc[place], state.roles)
         outcome, n_arms = state.roles.outcome, len(state.roles.arms)
         place, arm, y = place[trial.place], trial.arm, trial.y
@@ -434,7 +434,7 @@ class Monitor:
     def _scores(
         self, frame: pd.DataFrame, place: NDArray[np.intp], arms: tuple[str, ...]
     ) -> Floats:
-        """(K, n) the score of each arm; zeros without scores."""
+        """Scores of each arm, (K, n); zeros without scores."""
         own = frame.iloc[place]
         if self.model is not None:
             if self.model.has_people(frame):
@@ -451,11 +451,11 @@ class Monitor:
         return np.array([check_column(own[name], f"the score {name!r}") for name in names])
 
     def _level(self, n_arms: int) -> float:
-        """The probability that one bound fails: two of each target and arm share delta."""
+        """The error probability of one bound: delta is shared by targets, arms and sides."""
         return self.delta / (n_arms - 1) / (2 * len(self._targets))
 
     def _shown(self, state: State, n_new: int, n_waiting: int) -> tuple[State, Look]:
-        """The state with what it shows, and the look."""
+        """Update the state with the verdict, and make the look."""
         shown = [(own.verdict, own.arm) for own in state.stops]
         p_value = None
         if state.shares is not None or state.roles.propensity:
@@ -507,7 +507,7 @@ class Monitor:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state, whole or not at all; nobody else can read it."""
+        """Write the state atomically, readable only by this user."""
         assert self.state is not None, "look before you save"
         file = {"format": "auucmax monitor", "state": self.state.to_json()}
         with whole_file(path, private=True) as beside:
@@ -515,7 +515,7 @@ class Monitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, model: UpliftModel | None = None) -> Self:
-        """The monitor whose state is in a file, with the model of its first look, if any."""
+        """Load a monitor from its state file, with its model, if any."""
         try:
             state = State.from_json(json.loads(Path(path).read_bytes())["state"])
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -543,7 +543,7 @@ def monitor_trial(
     as_of: Any = None,
     **options: Any,
 ) -> Look:
-    """Look once: read the state file, if it exists, enter new rows, and write it.
+    """Take one look: read the state file if it exists, add new rows, and write it.
 
     ``options`` are those of :class:`Monitor`. At later looks they may be left out; what is given
     must be the same as before. If anything is wrong the file stays as it was.
@@ -565,7 +565,7 @@ def monitor_trial(
 
 
 def ratio_path(arm: NDArray[np.intp], before: NDArray[np.int64], shares: Floats) -> Floats:
-    """(n,) ln of the mixture over shares of the likelihood ratio against ``shares``, row by row.
+    """Log of the mixture likelihood ratio against the planned ``shares`` after each row, (n,).
 
     With n_a rows of arm a and a Dirichlet(c p) mixture around the planned shares p,
 
@@ -587,7 +587,7 @@ def ratio_path(arm: NDArray[np.intp], before: NDArray[np.int64], shares: Floats)
 
 
 def tilt_path(arm: NDArray[np.intp], propensity: Floats, before: Floats) -> tuple[Floats, Floats]:
-    """(n,) ln of the mean over arms and tilts b of the likelihood ratios; and those at the end.
+    """Log of the mean likelihood ratio over arms and tilts b after each row, (n,).
 
     If the odds of an arm were exp(b) times what its propensity e says, a row would be
     exp(b [the row has the arm]) / (1 - e + e exp(b)) times as likely: the mean of it is 1 if
@@ -607,7 +607,7 @@ def tilt_path(arm: NDArray[np.intp], propensity: Floats, before: Floats) -> tupl
 
 
 def window_days(window: Any) -> float:
-    """A window as days, which may have a "d" after them.
+    """Parse a window in days, with an optional "d".
 
     >>> window_days("28d"), window_days(1.5)
     (28.0, 1.5)
@@ -622,7 +622,7 @@ def window_days(window: Any) -> float:
 
 
 def last_closed_day(as_of: Any, window: float) -> int:
-    """The latest day, since 1970-01-01, whose window has closed at a moment; None is now.
+    """The last day (since 1970-01-01) whose window has closed at a moment; None is now.
 
     >>> last_closed_day("2026-03-01", 0), last_closed_day("2026-03-01 12:00", 28)
     (20512, 20484)
@@ -642,12 +642,12 @@ def last_closed_day(as_of: Any, window: float) -> int:
 
 
 def date_of(day: int) -> str:
-    """A day since 1970 as a date."""
+    """Convert days since 1970 to a date."""
     return str(np.datetime64(day, "D"))
 
 
 def _days(column: pd.Series) -> Days:
-    """(n,) days since 1970."""
+    """Dates as days since 1970, (n,)."""
     codes, values = pd.factorize(column, use_na_sentinel=False)
     # 03/02/2026 is a day in February, or in March: nothing is guessed.
     moments = pd.to_datetime(
@@ -664,11 +664,11 @@ def _days(column: pd.Series) -> Days:
 
 
 def _plain(options: Any) -> Any:
-    """Options as JSON has them."""
+    """Options as plain JSON."""
     return json.loads(json.dumps(options, default=np.generic.item))
 
 
 def _model_key(model: UpliftModel) -> str:
-    """Tells a fitted model from others."""
+    """A key that identifies a fitted model."""
     made = repr((model.recipe, model.info.date, model.checksum))
     return hashlib.sha256(made.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What past rows say for a plan: base rate, clusters, and how outcomes go with a score."""
+"""Estimates from past rows for a plan: base rate, clustering, and the value of a score."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_past(
     groups: str | None = None,
     model: UpliftModel | None = None,
 ) -> dict[str, Any]:
-    """Arguments of :func:`plan_trial` from a table of the past.
+    """Estimate arguments of :func:`plan_trial` from a table of past rows.
 
     Parameters
     ----------

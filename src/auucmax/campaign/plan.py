@@ -1,4 +1,4 @@
-"""How large a trial must be to show the average effect, and the gain of a ranking.
+"""Sample size of a trial that should show the average effect and the gain of a ranking.
 
 Everything follows from the variance of the estimates. With u the share of people ranked below a
 person, c = u - 1/2, e the treated share and y the outcome less its overall mean, n times the
@@ -63,7 +63,7 @@ _POSITIVE = ("gain", "effect_sd", "outcome_sd", "design_effect", "cluster_size")
 
 
 class What(StrEnum):
-    """What a trial may show: each is the name of a statement."""
+    """The statements that a trial can show."""
 
     EFFECT = "effect"  #: the average effect, by its interval
     GAIN = "gain"  #: the gain of a ranking over random targeting, by its interval
@@ -71,7 +71,7 @@ class What(StrEnum):
 
 
 class Assumed(Result):
-    """What is assumed of people, treatment and score, in the units of the outcome.
+    """Assumptions about people, treatment and score, in the units of the outcome.
 
     ``gain``: AUUC of the ranking minus that of random targeting. ``base_gain``: Cov(y, u) without
     treatment, 0 if the score says nothing about the outcome itself. ``outcome_sd`` is None for 0/1
@@ -99,16 +99,16 @@ class Assumed(Result):
 
     @property
     def means(self) -> Floats:
-        """Mean outcome of the control and of the treated."""
+        """Mean outcomes of control and treated."""
         return np.array([self.base_rate, self.base_rate + self.effect])
 
     @property
     def shares(self) -> Floats:
-        """Of the control and of the treated."""
+        """Shares of control and treated."""
         return np.array([1 - self.treated_share, self.treated_share])
 
     def value(self, what: str) -> float:
-        """The effect, or the gain."""
+        """The assumed effect or gain."""
         return self.effect if what == What.EFFECT else self.gain
 
     @property
@@ -139,7 +139,7 @@ class Assumed(Result):
         return variances, squares - gains**2
 
     def variance(self, what: str) -> float:
-        """How many times 1 / rows the variance of the effect, or of the gain, is."""
+        """Variance of the estimated effect or gain, times the number of rows."""
         outcomes, ranks = (float((own / self.shares).sum()) for own in self.arm_variances())
         if what == What.EFFECT:
             return self.design_effect * outcomes
@@ -147,7 +147,7 @@ class Assumed(Result):
         return (1 + self.cross_fitted) * self.design_effect * float(ranks - rest)
 
     def power(self, n_rows: float, what: str) -> float:
-        """The probability that the interval, or the certificate, of so many rows is above 0."""
+        """Power with this number of rows: the probability that the lower limit is above 0."""
         n_rows = self.part * n_rows
         error = float(np.sqrt(self.variance(what) / n_rows))
         if what == What.GUARANTEE:
@@ -160,7 +160,7 @@ class Assumed(Result):
         return float(found)
 
     def rows(self, power: float, what: str) -> int | None:
-        """The number of rows with this power; None if no realistic number has it."""
+        """Number of rows for this power; None if unrealistically large."""
 
         def lacking(log_rows: float) -> float:
             return self.power(float(np.exp(log_rows)), what) - power
@@ -173,7 +173,7 @@ class Assumed(Result):
         )
 
     def width(self, n_rows: float, what: str) -> float:
-        """The expected width of the interval, from end to end; of the gain beside its guarantee."""
+        """Expected width of the interval."""
         error = np.sqrt(self.variance(what) / (self.part * n_rows))
         return float(2 * ndtri(0.5 + self.level / 2) * error)
 
@@ -186,7 +186,7 @@ _CURVATURE, _ROOT, _INVERSE, _BLOCKS = 0.57, 11.8, -79.0, (180, 2500)
 
 
 def certificate_quantile(assumed: Assumed, n_rows: float, error: float) -> float:
-    """How many standard errors below the estimate the bound of a certificate lies.
+    """Distance of a certificate's bound below the estimate, in standard errors.
 
     With z = Phi^-1(1 - .75 delta), N blocks, and r the most that one block can lose in standard
     errors of the whole,
@@ -210,7 +210,7 @@ def certificate_quantile(assumed: Assumed, n_rows: float, error: float) -> float
 
 
 class PlanLine(Result):
-    """What a trial needs to show the effect, or the gain, of an arm.
+    """Rows needed to show the effect or the gain of one arm.
 
     ``rows`` for the wanted power, None if no realistic number has it; ``power`` and ``width`` of
     the interval at the size that was asked for, or else at ``rows``.
@@ -225,7 +225,7 @@ class PlanLine(Result):
 
 
 class TrialPlan(Result):
-    """How many rows a trial needs, for each arm against the control.
+    """The number of rows a trial needs, for each arm against the control.
 
     Attributes
     ----------
@@ -248,20 +248,20 @@ class TrialPlan(Result):
     arms: tuple[str, ...] = ()
 
     def rows(self, what: str = What.GAIN) -> int | None:
-        """The rows that show the effect, or the gain, of every arm."""
+        """Rows needed to show the effect or gain of every arm."""
         found = [line.rows for line in self.lines if line.what == what]
         return None if None in found else max((n for n in found if n), default=None)
 
     @property
     def best_share(self) -> float | None:
-        """The treated share with which the gain is known best; None for a model of several arms."""
+        """The treated share that estimates the gain best; None for models of several arms."""
         if len(self.assumed) > 1:
             return None
         control, treated = np.sqrt(self.assumed[0].arm_variances()[1]) * [1, np.sqrt(self.n_arms)]
         return float(treated / (control + treated))
 
     def draw(self) -> Figure:
-        """Power against rows, for each statement."""
+        """Plot power against the number of rows."""
         matplotlib = import_optional("matplotlib.figure", extra="plot")
         figure: Figure = matplotlib.Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
@@ -416,7 +416,7 @@ def plan_trial(
 def past_rows(
     y: ArrayLike, groups: ArrayLike | None = None, score: ArrayLike | None = None
 ) -> dict[str, Any]:
-    """Arguments of :func:`plan_trial` from untreated rows of the past.
+    """Estimate arguments of :func:`plan_trial` from untreated past rows.
 
     ``base_rate`` and ``outcome_sd`` (None if 0/1); with ``score`` also ``base_gain``; with
     ``groups`` the ``cluster_size`` and the ``design_effect``: the sum over clusters of (sum of t)^2
@@ -451,7 +451,7 @@ def past_rows(
 
 
 def _of_model(model: UpliftModel, k: int, *, gain_known: bool) -> dict[str, Any]:
-    """What the trial of a model says about an arm."""
+    """Assumptions for one arm from the trial of a model."""
     evidence, own = model.evidence, model.evidence.arms[k]
     gain, outcome = own.gain, evidence.roles.outcome
     if evidence.failed_check or (gain.value <= 0 and not gain_known):
@@ -485,7 +485,7 @@ def _of_model(model: UpliftModel, k: int, *, gain_known: bool) -> dict[str, Any]
 
 
 def _checked(known: dict[str, Any]) -> dict[str, Any]:
-    """What was passed, if these are numbers to compute with."""
+    """Validate the arguments."""
     for name, value in known.items():
         least = 1 / _LARGEST if name in _POSITIVE else -_LARGEST
         is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -499,7 +499,7 @@ def _checked(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_means(assumed: Assumed) -> None:
-    """Raise an InputError if means of 0/1 outcomes, or gains, cannot be as assumed."""
+    """Raise an InputError for assumptions that 0/1 outcomes cannot satisfy."""
     if assumed.outcome_sd is not None:
         return
     for value, name in zip(assumed.means, ("base_rate", "effect"), strict=True):

@@ -1,4 +1,4 @@
-"""What a targeted campaign gained, against what it could have gained and what was forecast.
+"""Measure what a targeted campaign gained, compared with alternatives and its forecast.
 
 Every person has the arm that was *chosen* (0 is the control) and the arm that was *given*, with
 known propensities. A *cell* holds the people with the same chosen arm and the same propensities;
@@ -35,7 +35,7 @@ from auucmax.targeting.costs import arm_costs
 
 
 class Against(StrEnum):
-    """What a campaign is compared with."""
+    """The alternatives that a campaign is compared with."""
 
     AS_RUN = "as run"  #: the campaign with its exploration, against treating nobody
     NOBODY = "nobody"  #: had everybody got the chosen arm, against treating nobody
@@ -44,7 +44,7 @@ class Against(StrEnum):
 
 
 class Comparison(Result):
-    """A gain of the campaign in outcomes of all its people, as a benefit.
+    """A gain of the campaign over all its people; positive is better.
 
     ``gain`` is None if it is not known; ``lacking`` are then the number of a cell and an arm that
     nobody of it got. The certified ends each hold with probability 1 - delta, for every number of
@@ -61,7 +61,7 @@ class Comparison(Result):
 
 
 class Verification(Result):
-    """What :func:`verify` found.
+    """The result of :func:`verify`.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Verification(Result):
     certificate_missing: Missing | None = None
 
     def against(self, name: str, arm: str | None = None) -> Comparison:
-        """The comparison of this name, with EVERYONE also of this arm.
+        """The comparison with this alternative; EVERYONE also needs an arm.
 
         >>> found.against("everyone", "mail").gain  # doctest: +SKIP
         """
@@ -232,7 +232,7 @@ def _certified(
     largest_group: int | None,
     random_state: int,
 ) -> StrataBounds | Missing | None:
-    """Certified ends of the contrasts, or why there are none."""
+    """Certified bounds of the contrasts, or the reason why there are none."""
     trial, groups = campaign.trial, campaign.means.groups
     counted = counted_range(trial)
     if isinstance(counted, Missing):
@@ -251,7 +251,7 @@ def _certified(
 
 
 def _state(run: Comparison) -> State:
-    """The first that holds: harm, guaranteed, significant, unclear."""
+    """The first state that applies: harm, guaranteed, significant, unclear."""
     gain = run.gain
     if gain is None:
         return State.UNKNOWN
