@@ -184,7 +184,7 @@ def check_rows(
     propensity: ArrayLike | None = None,
     score_name: str = "score",
 ) -> ScoredRows:
-    """Outcome, score and treatment of the same rows, with optional weight and P(treated)."""
+    """Validate outcome, score, treatment and optional weights and propensities of the same rows."""
     y = check_outcome(y)
     n_rows = len(y)
     array = np.asarray(score)

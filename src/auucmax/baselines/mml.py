@@ -45,7 +45,7 @@ class MinimaxSolution:
 
 
 class MinimaxLinear(UpliftEstimator):
-    """MML: uplift where no row has both its outcome and its treatment (Yamane et al. 2018).
+    """MML: uplift when outcome and treatment are never seen together (Yamane et al. 2018).
 
     Solves, for linear f and g with an intercept,
 

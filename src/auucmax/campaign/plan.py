@@ -113,7 +113,7 @@ class Assumed(Result):
 
     @property
     def statements(self) -> list[What]:
-        """What can be shown: no certificate of unbounded outcomes, or of a model of these rows."""
+        """The statements that can be shown under these assumptions."""
         bounded = self.outcome_sd is None or self.outcome_range is not None
         return [*What] if bounded and not self.cross_fitted else [What.EFFECT, What.GAIN]
 

@@ -1,4 +1,4 @@
-"""Bets that may be looked at after every row: bounds that hold at all looks together.
+"""Anytime-valid block betting: bounds that hold at all looks together.
 
 Rows come in the order of arrival. A *superblock* is filled with them and closes at the first row at
 which it has enough rows of both arms, which looks at treatments only; when it is closed its rows
@@ -49,7 +49,7 @@ _AT_ONCE = 120_000  # rows whose statistics are in memory together
 
 
 def _log_weights() -> Floats:
-    """Most weight on horizons of a thousand to a million rows."""
+    """Log weights of bet sizes, concentrated on horizons of a thousand to a million rows."""
     rows = HORIZONS * BLOCK_ROWS
     weight = np.where((rows > 1e3) & (rows < 1e6), 1.0, 0.3)
     return np.log(weight / weight.sum())
@@ -60,7 +60,7 @@ LOG_WEIGHTS = _log_weights()
 
 @dataclass(frozen=True)
 class _InJson:
-    """Lets pydantic write an array as lists, and read it."""
+    """Serialise arrays as lists with pydantic."""
 
     dtype: type
 
@@ -79,7 +79,7 @@ _Bools = Annotated[Bools, _InJson(bool)]
 
 @dataclass(frozen=True, eq=False)
 class WaitingRows:
-    """Rows in the order of arrival, (n,) each: outcomes in [0, 1], scores, and who was treated.
+    """Rows in order of arrival, (n,) each: outcomes in [0, 1], scores and treatment.
 
     ``first``: whether a row is the first of its unit; those of a unit stand together. ``chance``:
     of treatment, where it is known to differ.
@@ -100,7 +100,7 @@ class WaitingRows:
         first: Bools | None = None,
         chance: Floats | None = None,
     ) -> Self:
-        """Without ``first`` each row is a unit."""
+        """Make waiting rows; without ``first`` each row is its own unit."""
         first = np.ones(len(y), bool) if first is None else first
         return cls(y, score, treated, first, np.full(len(y), 0.5) if chance is None else chance)
 
@@ -114,7 +114,7 @@ class WaitingRows:
 
 @dataclass(frozen=True, eq=False)
 class Wealth:
-    """Of gain and effect, each side (lower, upper) and size of bet, (..., 2, 2, sizes).
+    """Log wealth per target (gain, effect), side and size of bet, (..., 2, 2, sizes).
 
     ln(wealth at theta) is ``credit`` - theta ``staked``, theta of the side's own sign.
     """
@@ -123,7 +123,7 @@ class Wealth:
     staked: _Floats
 
     def limits(self, level: float) -> Floats:
-        """(..., 2, 2) lower and upper limits, each of which fails with chance ``level``."""
+        """Lower and upper limits, (..., 2, 2), each with error probability ``level``."""
         low = np.broadcast_to(LEAST[:, None], self.credit.shape[:-1]).copy()
         high = -low
         for _ in range(50):  # until both ends agree to rounding
@@ -133,7 +133,7 @@ class Wealth:
         return low * np.array([1.0, -1.0])
 
     def log_wealth(self, theta: Floats) -> Floats:
-        """ln M of each target and side; ``theta`` (..., 2, 2) of the side's own sign."""
+        """Log wealth ln M of each target and side at ``theta`` (..., 2, 2)."""
         # Of a few sizes of bet: scipy's logsumexp takes ten times as long to begin.
         logs = LOG_WEIGHTS + self.credit - theta[..., None] * self.staked
         return np.asarray(np.logaddexp.reduce(logs, axis=-1))
@@ -141,7 +141,7 @@ class Wealth:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before the first bet, from rows that are not bet on.
+    """Quantities fixed before the first bet, from rows that are not bet on.
 
     ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``:
     guesses of those of a block's gain and effect. ``means``: with known chances that differ,
@@ -170,7 +170,7 @@ class Known:
         return cls(shift, float(np.clip(effect, -0.5, 0.5)), deviations, means)
 
     def floors(self, least: float | None) -> tuple[float, float]:
-        """No statistic of a target, on either side, is below minus this; ``least`` chance."""
+        """Lower bounds of the block statistics of each target and side, as positive numbers."""
         if least is None:
             gain, effect = largest_floor(self.shift), 1.0
         else:
@@ -183,7 +183,7 @@ class Known:
 
 @dataclass
 class AnytimeBets:
-    """What is kept between two looks; no row but those of the open superblock.
+    """The state kept between two looks; it contains only rows of the open superblock.
 
     ``least``: of the known chances of treatment, and of those of no treatment, by design; None
     if all rows have the same. ``known`` comes from the first superblock, which is not bet on.
@@ -202,7 +202,7 @@ class AnytimeBets:
 
     @classmethod
     def fresh(cls, random_state: int = 0, least: float | None = None) -> Self:
-        """Bets before the first row."""
+        """The initial state, before the first row."""
         shape = 2, 2, len(HORIZONS)
         wealth = Wealth(np.zeros(shape), np.zeros(shape))
         none = WaitingRows.of(np.empty(0), np.empty(0), np.empty(0, bool))
@@ -210,7 +210,7 @@ class AnytimeBets:
 
     @property
     def estimates(self) -> Floats:
-        """(2,) the means over the blocks so far; NaN before the first."""
+        """Mean gain and effect over all blocks so far, (2,); NaN before the first."""
         return self.sums / self.n_blocks if self.n_blocks else np.full(2, np.nan)
 
     def add(
@@ -222,7 +222,7 @@ class AnytimeBets:
         first: Bools | None = None,
         chance: Floats | None = None,
     ) -> Wealth:
-        """Bet on whole units that have come; ``level`` only sizes the bets.
+        """Add complete units and bet on them; ``level`` only affects the size of the bets.
 
         Returns the wealth after each superblock that they closed, (superblocks, ...).
         """
@@ -245,14 +245,14 @@ class AnytimeBets:
         )
 
     def _cuts(self, rows: WaitingRows) -> NDArray[np.int64]:
-        """0, and the rows up to which superblocks are closed."""
+        """Row numbers at which superblocks end, starting with 0."""
         starts = np.append(np.flatnonzero(rows.first), len(rows.y))
         if self.least is not None:  # arms decide nothing
             return np.asarray(starts[::SUPERBLOCK_ROWS], np.int64)
         return np.asarray(starts[superblock_cuts(rows.treated[rows.first])], np.int64)
 
     def _play(self, rows: WaitingRows, cuts: Indices, level: float) -> Wealth:
-        """Bet on all closed superblocks of the rows."""
+        """Bet on all complete superblocks."""
         from auucmax.certificates import kernels
 
         # The first entry is that before any of them.
@@ -276,7 +276,7 @@ class AnytimeBets:
         return Wealth(credit[1:], staked[1:])
 
     def _bets(self, level: float) -> Floats:
-        """(2, 2, sizes): none so large that a block could cost more than may be lost."""
+        """Bets (2, 2, sizes), capped so that no block can lose more than the permitted share."""
         assert self.known is not None
         deviations = np.array(self.known.deviations)
         best = np.sqrt(2 * np.log(1 / level) / HORIZONS) / deviations[:, None, None]
@@ -286,7 +286,7 @@ class AnytimeBets:
         return np.minimum(best, largest[:, :, None])
 
     def _statistics(self, rows: WaitingRows, cuts: Indices) -> tuple[tuple[Floats, ...], Indices]:
-        """(blocks, re-dealings) of gain and effect, and where superblocks end among the blocks."""
+        """Block statistics of gain and effect, (blocks, permutations), and superblock ends."""
         from auucmax.certificates import kernels
 
         assert self.known is not None
@@ -313,7 +313,7 @@ class AnytimeBets:
 
 
 def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:
-    """Units of both arms by place, how many of each the blocks up to each one hold, superblocks."""
+    """Units of both arms in random order, cumulative block sizes, and superblocks."""
     places: list[list[Indices]] = [[], []]
     designs = []
     for start, stop in pairwise(cuts.tolist()):
@@ -331,7 +331,7 @@ def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:
 
 
 def superblock_cuts(treated: Bools) -> NDArray[np.int64]:
-    """0, and where superblocks close: what comes after the last number is still open."""
+    """The ends of complete superblocks, starting with 0; later rows are still open."""
     arms = np.flatnonzero(treated), np.flatnonzero(~treated)
     counts = [np.concatenate([[0], np.cumsum(own)]) for own in (treated, ~treated)]
     cuts = [0]
@@ -352,13 +352,13 @@ def _arm_sizes(treated: Bools) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _design(n_treated: int, n_control: int) -> Indices:
-    """(2, blocks) how many treated and control units the blocks up to each one hold."""
+    """Cumulative numbers of treated and control units over the blocks, (2, blocks)."""
     return BlockDesign.of(n_treated, n_control, size=BLOCK_ROWS, pilot=False).ends
 
 
 @lru_cache(maxsize=64)
 def largest_floor(shift: float) -> float:
-    """No gain of a block of ``SMALLEST_BLOCK`` rows or more is below minus this, on either side.
+    """Bound on the gain statistic of blocks with at least ``SMALLEST_BLOCK`` rows.
 
     Arms of any sizes; larger blocks have smaller floors, so those of a few more rows tell it.
 

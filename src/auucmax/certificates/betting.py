@@ -189,7 +189,7 @@ def betting_difference_bound(
 
 @dataclass(frozen=True)
 class Game:
-    """Everything that is known before the first bet.
+    """Everything that is fixed before the first bet.
 
     ``ranks`` (scores, n): one score, or two whose difference is bet on. ``residual`` (n,): outcomes
     in [0, 1], minus the outcome model if there is one, whose range is ``adjustment``. ``unit``:
@@ -256,7 +256,7 @@ class Game:
         n_dealings: int | None,
         random_state: int,
     ) -> tuple[LowerBound, ...]:
-        """A bound for each target, all from the same dealings."""
+        """One bound per target, from the same random blocks."""
         level = shared_level(delta, n_candidates)
         check_choice(bets, "bets", ("hedged", "fixed"))
         n_dealings, seed = check_dealings(n_dealings, len(self.residual), random_state)
@@ -275,7 +275,7 @@ class Game:
     def _hedged(
         self, targets: Sequence[int], level: float, n_dealings: int, seed: np.random.SeedSequence
     ) -> tuple[list[float], float]:
-        """Bounds of both targets, minus infinity if not asked for, and what was taken off."""
+        """Hedged bounds of both targets (minus infinity if not requested), with the offset."""
         with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
             dealings, design, shift = self.deal(n_dealings, seed, pool.map)
             lower = [-np.inf] * len(CENTRES)
@@ -288,7 +288,7 @@ class Game:
     def _fixed(
         self, level: float, n_dealings: int, seed: np.random.SeedSequence
     ) -> tuple[list[float], float, Floats | None]:
-        """Bounds of both targets, what was taken off the residuals, and h of known chances."""
+        """Fixed-size bounds of both targets, with the offset of the residuals."""
         first, then = seed.spawn(2)
         # Bets of one size are decided by rows that no dealing bets on.
         if self.chance is None:
@@ -313,7 +313,7 @@ class Game:
         return bounds, pilot.shift, effects
 
     def floor(self, design: BlockDesign, centre: float, shift: float) -> float:
-        """No block statistic is below minus this; for a difference, the two floors together."""
+        """Lower bound of the block statistics, as a positive number."""
         adjustment = (shift, shift) if self.adjustment is None else self.adjustment
         floor = design.floor(centre, adjustment)
         if len(self.ranks) == 2:  # minus the statistic is that with the arms swapped
@@ -323,7 +323,7 @@ class Game:
     def deal(
         self, n_dealings: int, seed: np.random.SeedSequence, parallel: Callable[..., Any]
     ) -> tuple[list[Floats], BlockDesign, float]:
-        """The statistics of all dealings, their design, and what was taken off the residuals."""
+        """Block statistics of all random partitions, their design, and the offset."""
         # The pilot is the same in all dealings: it sets their grid, and none of them bets on it.
         design = BlockDesign.of(*self.units.counts)
         first, *others = seed.spawn(n_dealings + 1)
@@ -340,7 +340,7 @@ class Game:
         return list(assigned), design, shift
 
     def estimates(self, shift: float, effects: Floats | None) -> tuple[float, float]:
-        """AUUC and gain of what was bet on; clusters weigh 1 each.
+        """Point estimates of AUUC and gain on the rows bet on; clusters have equal weight.
 
         ``effects``: h of each row, where chances are known.
         """
@@ -372,7 +372,7 @@ def _climb(
     centre: float,
     parallel: Callable[..., Any],
 ) -> float:
-    """The largest grid value rejected together with all smaller ones, or minus the floor."""
+    """The largest grid value rejected together with all smaller ones, else minus the floor."""
     from auucmax.certificates import kernels
 
     n_pilot, n_blocks = design.n_pilot, design.n_blocks
@@ -387,7 +387,7 @@ def _climb(
     start = max(start, -floor + step)
 
     def n_rejected(theta: Floats, level: float) -> int:
-        """How many of these values are rejected, up to the first that is not."""
+        """The number of values rejected before the first that is not."""
 
         def wealth(number: int) -> Floats:
             out = np.empty_like(theta)
@@ -411,7 +411,7 @@ def _climb(
 
 
 def _hedge_table() -> Floats:
-    """Size of the hedge, normal density(z) / q, at ln q = 0, -step, ...; first entry: the step."""
+    """Table of hedge sizes, normal density(z) / q, at ln q = 0, -step, ..."""
     step = 0.02
     log_q = -step * np.arange(3500)  # 70: a delta of 1e-20, and wealth 1e-10 of what it was
     z = ndtri_exp(log_q)
@@ -423,7 +423,7 @@ HEDGE = _hedge_table()
 
 
 def dense_ranks(score: Floats) -> NDArray[np.int32]:
-    """0, 1, ... from the lowest score; equal scores share one."""
+    """Dense ranks 0, 1, ... from the lowest score; ties share a rank."""
     ranking = rank_rows(score)
     levels = np.arange(len(score))
     if ranking.starts is not None:
@@ -435,7 +435,7 @@ def dense_ranks(score: Floats) -> NDArray[np.int32]:
 
 
 def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[float, float]:
-    """The ends of the outcome range, which must hold the outcomes that were seen."""
+    """Validate the outcome range, which must contain all outcomes."""
     low, high = check_range(outcome_range, "outcome_range")
     if lowest < low or highest > high:
         raise InputError(

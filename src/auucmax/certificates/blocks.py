@@ -1,4 +1,4 @@
-"""Blocks: a few rows of both arms whose statistic is an exactly unbiased estimate of AUUC.
+"""Blocks: small sets of rows whose statistic is an unbiased estimate of AUUC.
 
 A block holds a treated and b control rows, chosen without looking at anything but the treatment.
 With M = a + b, for a row i of the block
@@ -41,7 +41,7 @@ CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statisti
 
 
 class DealtUnits(NamedTuple):
-    """The units that blocks are drawn from: numbers of rows, or of clusters, by arm.
+    """The units (rows or clusters) from which blocks are drawn, by arm.
 
     Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
     """
@@ -73,27 +73,27 @@ class DealtUnits(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many treated and control units there are."""
+        """Number of treated and control units."""
         return len(self.treated), len(self.control)
 
     def as_one_arm(self) -> DealtUnits:
-        """The units, whatever their arm, in the order of their rows, as treated ones."""
+        """All units in row order, as if they were one arm."""
         both = np.sort(np.concatenate([self.treated, self.control]))
         return self._replace(treated=both, control=self.control[:0])
 
     def after(self, n_treated: int, n_control: int) -> DealtUnits:
-        """All but the first units of each arm."""
+        """The units without the first of each arm."""
         return self._replace(treated=self.treated[n_treated:], control=self.control[n_control:])
 
     def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:
-        """The units in random order: the first of each arm form the pilot of every dealing."""
+        """The units in random order; the first of each arm form the pilot."""
         rng = np.random.default_rng(seed)
         return self._replace(
             treated=rng.permutation(self.treated), control=rng.permutation(self.control)
         )
 
     def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
-        """Rows of the first units of each arm."""
+        """Row numbers of the first units of each arm."""
         units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
         if self.starts is None or self.members is None:
             return units
@@ -103,7 +103,7 @@ class DealtUnits(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockDesign:
-    """Sizes that depend on the numbers of treated and control units only.
+    """Block sizes, which depend only on the numbers of treated and control units.
 
     ``ends`` (2, blocks): how many treated and control units the blocks up to this one hold.
     ``superblocks``: how many blocks the superblocks up to this one hold; ``n_pilot``: how many
@@ -119,7 +119,7 @@ class BlockDesign:
     def of(
         cls, n_treated: int, n_control: int, *, size: float | None = None, pilot: bool = True
     ) -> BlockDesign:
-        """``size``: rows of a block; without a pilot, superblocks are of equal size.
+        """Choose block sizes; without a pilot, all superblocks have equal size.
 
         ``n_control`` is 0 where all units count as one arm (``known_chances.py``).
         """
@@ -153,28 +153,28 @@ class BlockDesign:
         return self.ends.shape[1]
 
     def pilot_units(self) -> tuple[int, int]:
-        """How many treated and control units the pilot has."""
+        """Number of treated and control units in the pilot."""
         treated, control = self.ends[:, self.n_pilot - 1] if self.n_pilot else (0, 0)
         return int(treated), int(control)
 
     @property
     def sizes(self) -> Indices:
-        """(2, blocks) how many treated and control units each block holds."""
+        """Number of treated and control units in each block, (2, blocks)."""
         return np.diff(self.ends, axis=1, prepend=0)
 
     def floor(self, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)) -> float:
-        """The largest phi of the blocks: no statistic is below minus this."""
+        """Bound phi of all blocks: no statistic is below -phi."""
         shapes = np.unique(self.sizes, axis=1).T.tolist()
         return max(block_floor(a, b, centre, adjustment) for a, b in shapes)
 
     def cautious_variance(self, centre: float) -> float:
-        """A guess at the variance of w before any outcome is seen."""
+        """A cautious guess of the variance of w, before any outcome is seen."""
         spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
         return float(_CAUTIOUS_VARIANCE * spread * (1 / self.sizes).sum(axis=0).mean())
 
 
 def block_size(n_units: int) -> float:
-    """How many rows a block should have.
+    """The recommended number of rows per block.
 
     Small blocks keep the floor small beside a block's deviation, which shrinks as the root of its
     size; large ones are quicker. In between: a size that grows with the root of n.
@@ -183,14 +183,14 @@ def block_size(n_units: int) -> float:
 
 
 def n_dealings_of(n_rows: int) -> int:
-    """How many dealings are worth their time: 20 up to 250 thousand rows, 2 at least."""
+    """The default number of random partitions: 20 up to 250,000 rows, at least 2."""
     return int(np.clip(5e6 / n_rows, 2, 20))
 
 
 def check_dealings(
     n_dealings: int | None, n_rows: int, random_state: int
 ) -> tuple[int, np.random.SeedSequence]:
-    """How many dealings, by default what suits so many rows, and their seed."""
+    """Validate the number of random partitions and their seed."""
     seed = np.random.SeedSequence(check_whole(random_state, "random_state", 0))
     n_dealings = n_dealings_of(n_rows) if n_dealings is None else n_dealings
     return check_whole(n_dealings, "n_dealings", 1), seed
@@ -199,7 +199,7 @@ def check_dealings(
 def block_floor(
     a: int, b: int, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)
 ) -> float:
-    """phi(a, b): a block of a treated and b control rows never has w < -phi.
+    """The bound phi(a, b): w >= -phi for blocks of a treated and b control rows.
 
     ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values.
     Without control rows, (1 - B, B) is for treated rows whose outcomes lie in [-B, B].
@@ -220,7 +220,7 @@ def block_floor(
 
 
 def deviations(w: Floats, design: BlockDesign, centre: float) -> Floats:
-    """A block's standard deviation as the blocks before each superblock show it; pilot: 0.
+    """Standard deviation of w before each superblock, from earlier blocks and the pilot.
 
     ``w`` (blocks, re-dealings). The average over re-dealings varies less than a single one, by the
     variance over re-dealings of a superblock's sum: that is taken off.
@@ -251,7 +251,7 @@ def deal(
     seed: np.random.SeedSequence,
     mixed: Bools | None = None,
 ) -> Floats:
-    """Deal units into blocks, re-deal them within superblocks, and compute every w.
+    """Assign units to blocks at random, permute within superblocks, and compute every w.
 
     ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
     of sign times w, so that signs (1, -1) compare two. r = ``residual`` - ``shift``.

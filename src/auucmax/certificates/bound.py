@@ -1,4 +1,4 @@
-"""What every bound returns, and the entry of the table of bounds that describes it."""
+"""The result type of bounds, and the registry entry that describes a bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auucmax.metrics.ranking import RankingKind
 
 @dataclass(frozen=True)
 class LowerBound:
-    """``lower`` <= the target with probability 1 - ``delta``, if the bound holds.
+    """A lower bound of a target that holds with probability 1 - ``delta``.
 
     ``estimate`` is what the rows show, ``gap`` what the bound subtracts from it. Which target, and
     whether the bound holds, is in its entry of :data:`auucmax.certificates.ALL_BOUNDS`.
@@ -33,7 +33,7 @@ class LowerBound:
 
 @dataclass(frozen=True)
 class Bound:
-    """One bound, as an entry of :data:`ALL_BOUNDS`.
+    """One entry of :data:`ALL_BOUNDS`.
 
     ``target`` is what it bounds from below, ``ranking`` how the estimate ranks ("joint" or
     "separate"), ``rows`` which rows it reads ("training" or "held out"), ``validity`` whether the
@@ -52,6 +52,6 @@ class Bound:
 
 
 def shared_level(delta: float, n_candidates: int) -> float:
-    """The part of delta that each of the candidates gets."""
+    """The error probability of each of several candidates."""
     check_level(delta, "delta")
     return delta / check_whole(n_candidates, "n_candidates", 1)

@@ -1,4 +1,4 @@
-"""``certify``: one call from a model, or scores, and held-out rows to a guarantee in words."""
+"""``certify``: guarantees for a model or scores on held-out rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BETTING = ("outcome_range", "outcome_model_range", "n_dealings", "random_state"
 
 @dataclass(frozen=True, repr=False)
 class Certificate(Shown):
-    """Lower bounds on AUUC and on the gain over random targeting, and what they rest on.
+    """Certified bounds of AUUC and gain over random targeting, with their assumptions.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2), and ``upper_bound`` and
     ``gain_upper_bound`` if they were asked for, hold *each* with probability 1 - ``delta``; all at
@@ -105,7 +105,7 @@ def certify(
     control: Any = None,
     **options: Any,
 ) -> Certificate:
-    """Certify a ranking on held-out rows: how good is it at least, with probability 1 - delta?
+    """Certify a ranking on held-out rows: lower bounds with probability 1 - delta.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def certify(
 
 
 def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
-    """Raise an InputError for an option that the method, chosen if "auto" was asked, lacks."""
+    """Raise an InputError for options that the chosen method does not support."""
     known = _COLUMNS if method == "asymptotic" else _BETTING
     for name in options:
         if name not in known or (method == "betting" and name == "propensity"):
@@ -216,7 +216,7 @@ def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
 
 
 def _check_histogram(histogram: BinnedLevels, method: str, given: dict[str, Any]) -> None:
-    """Raise an InputError for what cannot be certified from counts in bins."""
+    """Raise an InputError for options that binned counts do not support."""
     for name in given:
         if name not in ("outcome_range", "n_dealings", "random_state"):
             raise InputError(
@@ -235,7 +235,7 @@ def _check_histogram(histogram: BinnedLevels, method: str, given: dict[str, Any]
 
 
 def check_histogram_method(method: str) -> None:
-    """Raise an InputError for a method that needs the rows themselves."""
+    """Raise an InputError for methods that need the individual rows."""
     if method not in ("auto", "betting-fixed"):
         raise InputError(
             "method", "'betting-fixed' for a histogram", f"{method!r}, which needs the rows",
@@ -253,7 +253,7 @@ def _by_folds(
     n_candidates: int,
     upper: bool,
 ) -> tuple[list[list[float]], list[float]]:
-    """Lower bounds of AUUC and gain, those with the arms swapped if ``upper``, and estimates.
+    """Bounds of AUUC and gain with one set of candidates per fold, and the estimates.
 
     With folds all are means, weighted by rows, of bounds that share delta: by the union bound they
     hold together, and so does their mean.
@@ -323,7 +323,7 @@ def _check_whole_clusters(groups: Any, fold: Any) -> None:
 def _asymptotic(
     y: Floats, score: Floats, *, treatment: Bools, delta: float, n_candidates: int, **columns: Any
 ) -> list[LowerBound]:
-    """Lower ends of the intervals of AUUC and gain: **no guarantee** for any n."""
+    """Asymptotic lower limits of AUUC and gain, which are **not** guarantees."""
     levels = Levels.of(y, score, treatment=treatment, **columns)
     if min(levels.support.units) < 2:
         raise InputError(
@@ -350,7 +350,7 @@ _BOUNDS_OF: dict[str, Callable[..., Any]] = {
 def _assumptions(
     method: str, n_candidates: int, options: dict[str, Any], cross_fitted: bool
 ) -> tuple[str, ...]:
-    """What a certificate rests on, a sentence each."""
+    """The assumptions of a certificate, one sentence each."""
     clustered = options.get("groups") is not None
     own = [randomised("clusters" if clustered else "rows", options.get("propensity"))]
     if method == "asymptotic":
@@ -385,7 +385,7 @@ def certify_difference(
     control: Any = None,
     **options: Any,
 ) -> LowerBound:
-    """By how much the first model (or scores) has the larger AUUC at least, by block betting.
+    """Lower bound of the difference between two models' AUUC, by block betting.
 
     A positive ``lower`` certifies that the first ranks better. ``options``: outcome_range, groups,
     n_dealings, random_state. Everything else as in :func:`certify`.
@@ -425,7 +425,7 @@ def certify_thresholds(
     control: Any = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Gain of treating everyone whose score is above a threshold, over treating as many at random.
+    """Certify the gain of treating everyone above a score threshold, over random targeting.
 
     g(s) = V(s) - P(f > s) ATE with V(s) the effect of treating those above s. It is twice the gain
     of the score 1[f > s], so each threshold is certified by block betting, at delta divided by

@@ -1,4 +1,4 @@
-"""Bets of one size: a bound for one score, for counts in bins of scores, or for many models.
+"""Bets of constant size: bounds for one score, binned scores, or many models.
 
 Fix a value theta_0 and a size of bet lambda on a pilot, rows that are not bet on. With N blocks, w
 their statistics (``blocks.py``) and W = product over blocks of 1 + lambda (w - theta_0),
@@ -50,7 +50,7 @@ PRIOR_VARIANCE = 0.1
 
 
 class BetRows(NamedTuple):
-    """Rows that one score ranks: dense ranks (1, n), residuals of outcomes, units of the blocks.
+    """Rows ranked by one score: dense ranks (1, n), residuals, and units of the blocks.
 
     ``mixed`` (levels,): whether rows of equal rank may differ in their exact scores; None: no.
     """
@@ -62,7 +62,7 @@ class BetRows(NamedTuple):
 
 
 class Pilot(NamedTuple):
-    """What is known before the first bet, from outcomes and treatments of rows not bet on.
+    """Quantities fixed before the first bet, from pilot rows that are not bet on.
 
     ``shift`` is taken off the residuals; after that they lie between minus the higher and 1 minus
     the lower number of ``adjustment``. ``variances``: of a treated and of a control row.
@@ -92,7 +92,7 @@ class Pilot(NamedTuple):
         return cls(shift, effect, (treated_variance, control_variance), adjustment)
 
     def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake:
-        """The bet that would be best if ranks knew nothing of outcomes."""
+        """The optimal bet if ranks and outcomes were independent."""
         sizes = np.hstack([design.sizes for design in designs])
         inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
         spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
@@ -104,7 +104,7 @@ class Pilot(NamedTuple):
 
 
 class Stake(NamedTuple):
-    """theta_0, lambda, and phi: no statistic is below minus it."""
+    """The null value theta_0, the bet lambda, and the floor -phi of the statistics."""
 
     theta: float
     bet: float
@@ -112,7 +112,7 @@ class Stake(NamedTuple):
 
 
 def best_bet(variance: Any, level: float, largest_loss: Any) -> Any:
-    """The best size of bet for a sum of blocks with this variance.
+    """The optimal bet for a sum of blocks with this variance.
 
     ``largest_loss``: what a block may be below theta_0.
     """
@@ -127,7 +127,7 @@ def one_size_bounds(
     n_dealings: int,
     seed: np.random.SeedSequence,
 ) -> tuple[list[float], float]:
-    """Bounds of AUUC and gain, of outcomes in [0, 1]; and what bins took off w on average.
+    """Bounds of AUUC and gain for outcomes in [0, 1], with the cost of binning.
 
     ``rows_of(seed)`` gives the rows of one dealing in chunks, ``unit_counts`` the treated and
     control units of each.
@@ -166,7 +166,7 @@ def one_size_bounds(
 
 
 def wealth_bound(log_wealth: Floats, stake: Stake, n_blocks: int, level: float) -> float:
-    """The lower bound that follows from ln W after each dealing, (dealings,)."""
+    """Lower bounds that follow from the log wealth of each partition."""
     mean = logsumexp(log_wealth) - np.log(len(log_wealth))
     return float(stake.theta + (mean + np.log(level)) / (stake.bet * n_blocks))
 
@@ -241,7 +241,7 @@ def histogram_betting_bounds(
 
 
 def pilot_rows(n_treated: int, n_control: int, scale: int = 1) -> tuple[int, int]:
-    """How many units of each arm the pilot takes: 1%, some 20 at least, and half at most.
+    """Number of pilot units per arm: 1%, at least about 20, at most half.
 
     ``scale``: so many times as many, up to a thousand.
     """
@@ -250,7 +250,7 @@ def pilot_rows(n_treated: int, n_control: int, scale: int = 1) -> tuple[int, int
 
 
 def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
-    """(2, 2, B): rows of the control and the treated arm, by outcome 0 and 1, in each bin."""
+    """Counts of rows by arm, 0/1 outcome and bin, (2, 2, bins)."""
     rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
     return np.stack([rows - responders, responders], axis=1).astype(np.int64)
 
@@ -258,7 +258,7 @@ def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
 def _draw(
     counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw so many rows of each arm at random, without replacement; counts as those given."""
+    """Draw rows of each arm at random without replacement, as counts."""
     return np.array(
         [
             rng.multivariate_hypergeometric(arm.ravel(), int(size), method="marginals")
@@ -268,7 +268,7 @@ def _draw(
 
 
 def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
-    """Rows with these counts, the treated ones first."""
+    """Expand counts to rows, the treated ones first."""
     levels = np.arange(counts.shape[2], dtype=np.int32)
     arms = counts[::-1]
     ranks = np.concatenate([np.repeat(np.tile(levels, 2), arm.ravel()) for arm in arms])

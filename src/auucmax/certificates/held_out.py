@@ -1,4 +1,4 @@
-"""Held-out rows that a model, or scores, are certified on: are they new to the model?"""
+"""Held-out rows for certificates, and the check that the model has not seen them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auucmax.data.hashing import Checksum
 
 
 class HeldOut(NamedTuple):
-    """The checked rows of a certificate."""
+    """Validated rows of a certificate."""
 
     X: Any
     y: Floats
@@ -37,7 +37,7 @@ class HeldOut(NamedTuple):
         return cls(X, outcome, treated)
 
     def scores(self, model_or_score: Any, mixed: bool = False) -> Floats:
-        """Scores of the rows; ``mixed``: models and scores may come together."""
+        """Scores of the rows by models or given scores (with ``mixed``, by both)."""
         if hasattr(model_or_score, "predict"):
             if self.X is None:
                 raise InputError(
@@ -53,7 +53,7 @@ class HeldOut(NamedTuple):
         return check_column(model_or_score, "score", len(self.y))
 
     def candidates_of(self, model: Any) -> int:
-        """How many candidates the model compared; an error if it was fitted on these rows."""
+        """Number of candidates the model compared; an error if it was fitted on these rows."""
         fitted = fitted_on(model)
         if fitted is None:
             return 1
@@ -62,7 +62,7 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True)
 class InnerRows:
-    """Rows as a model sees them that is inside others: after the ``steps`` before it.
+    """Rows as seen by a nested model, after the ``steps`` before it.
 
     A function from X of the outer model to X of the inner one, which has ``n_features``. It can be
     pickled without either model.
@@ -78,7 +78,7 @@ class InnerRows:
 
 
 class FittedOn(NamedTuple):
-    """The rows of a fit, and how the model sees other rows.
+    """The rows a model was fitted on, in the form it sees.
 
     ``n_candidates`` were compared on rows that the model set aside: nobody can tell such rows from
     new ones, so a certificate pays for them on all rows.
@@ -89,7 +89,7 @@ class FittedOn(NamedTuple):
     n_candidates: int = 1
 
     def candidates(self, rows: Checksum) -> int:
-        """``n_candidates``, or an error if these are the rows of the fit."""
+        """Return ``n_candidates``, or raise an error if these are the training rows."""
         if rows == self.checksum:
             raise InputError(
                 "the rows", "new to the model", "the rows that it was fitted on",
@@ -100,7 +100,7 @@ class FittedOn(NamedTuple):
 
 
 def fitted_on(model: Any) -> FittedOn | None:
-    """Return what is known of the rows that a model was fitted on; None if it is nothing.
+    """The training rows of a model, if known, else None.
 
     It may be inside a search, a pipeline or an UpliftModel, and these inside each other.
 
@@ -147,7 +147,7 @@ def fitted_on(model: Any) -> FittedOn | None:
 
 
 def predicted_outcome(options: dict[str, Any], X: Any) -> dict[str, Any]:
-    """Predictions in place of a fitted outcome model."""
+    """Fixed predictions in place of a fitted outcome model."""
     model = options.get("outcome_model")
     if model is None or not hasattr(model, "predict"):
         return options

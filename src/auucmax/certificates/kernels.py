@@ -1,4 +1,4 @@
-"""Compiled parts of block betting; imported late. The tests compare with slow twins."""
+"""Numba kernels of block betting, imported late; tests compare them with slow twins."""
 
 # mypy: disallow-untyped-defs=False
 from __future__ import annotations
@@ -14,7 +14,7 @@ _kernel = compiled(nogil=True)
 
 @_part
 def _below(state, bound):
-    """A random whole number under ``bound`` < 2^32; ``state`` (1,) moves on (splitmix64)."""
+    """Random integer below ``bound`` < 2^32; advances ``state`` (splitmix64)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -26,7 +26,7 @@ def _below(state, bound):
 
 @_kernel
 def redeal(units, start, stop, starts, members, state, rows):
-    """Permute the ``units`` at places start to stop; draw a row of each.
+    """Shuffle ``units[start:stop]`` and draw one row of each.
 
     Unit u owns the rows ``members[starts[u]:starts[u + 1]]``. Without ``members`` units are rows,
     and ``rows`` is ``units``.
@@ -121,7 +121,7 @@ def deal_statistics(
     state,
     w,
 ):
-    """Fill ``w`` (2 or 3, blocks, re-dealings), superblock by superblock: its rows stay at hand.
+    """Compute block statistics ``w`` (2 or 3, blocks, permutations), superblock by superblock.
 
     ``state`` (1,), or one for each superblock.
     """
@@ -144,7 +144,7 @@ def deal_statistics(
 
 @_kernel
 def hedged_wealth(w, ends, deviation, theta, floor, largest, target, hedge, out):
-    """Stopped wealth of the hedge for each theta; ``hedge`` tabulates its size over ln(progress).
+    """Stopped wealth of the hedged bet for each theta; ``hedge`` tabulates the bet size.
 
     ``w`` (blocks, re-dealings); superblock B has the blocks up to ``ends[B]``; ``deviation[B]`` is
     the guess of a block's standard deviation from earlier ones, 0: do not bet.
@@ -171,7 +171,7 @@ def hedged_wealth(w, ends, deviation, theta, floor, largest, target, hedge, out)
 
 @_kernel
 def log_wealth(w, ends, theta, bet):
-    """Logarithm of the wealth at the end of a bet of one size; ``w`` (blocks, re-dealings)."""
+    """Final log wealth of a constant bet; ``w`` (blocks, permutations)."""
     product = np.empty(w.shape[1])
     result, start = 0.0, 0
     for end in ends:
@@ -182,7 +182,7 @@ def log_wealth(w, ends, theta, bet):
 
 @_kernel
 def mixture_path(w, ends, theta, bets, credit, staked):
-    """Fill the entries of ``credit`` and ``staked`` (superblocks + 1, sizes) after the first.
+    """Update ``credit`` and ``staked`` (superblocks + 1, sizes) along the superblocks.
 
     ``bets`` (sizes,). ln(wealth) at any value is credit - value * staked.
     """
@@ -200,7 +200,7 @@ def mixture_path(w, ends, theta, bets, credit, staked):
 
 @_part
 def _step(w, start, end, theta, bet, product):
-    """E_B: the mean over re-dealings of the product over blocks of 1 + bet (w - theta)."""
+    """Mean over permutations of the product over blocks of 1 + bet (w - theta)."""
     product[:] = 1.0
     for j in range(start, end):
         for p in range(len(product)):

@@ -1,4 +1,4 @@
-"""Blocks of rows whose chances of treatment are known and differ: by the design of the trial.
+"""Blocks of rows with known, unequal propensities.
 
 Rows are independent; a row got its arm by an independent draw, with known propensities p_0 of the
 control and p_a of arm a. With mean_a, guesses of the mean outcomes that were fixed beforehand,
@@ -35,7 +35,7 @@ class ChancesBeyond(InputError):
 
 
 class ArmMeans(NamedTuple):
-    """Guessed mean outcomes of the control and each arm, in [0, 1], from rows not bet on; (K + 1,).
+    """Guessed mean outcomes by arm, in [0, 1], from rows that are not bet on; (K + 1,).
 
     ``least`` (K + 1,): the smallest propensities that are certified. They must not depend on the
     rows that are bet on, because they decide the size of the bets.
@@ -46,7 +46,7 @@ class ArmMeans(NamedTuple):
 
     @classmethod
     def of(cls, y: Floats, got: NDArray[np.intp], chance: Floats) -> ArmMeans:
-        """From rows that are not bet on; ``chance`` (n, K + 1)."""
+        """Estimate from pilot rows with propensities ``chance`` (n, K + 1)."""
         weight = 1 / chance[np.arange(len(y)), got]
         total, n = (
             np.bincount(got, own, minlength=chance.shape[1]) for own in (weight * y, weight)
@@ -55,7 +55,7 @@ class ArmMeans(NamedTuple):
         return cls((total + 0.5) / (n + 1), _NEARER * chance.min(axis=0, initial=0.5))
 
     def effects(self, y: Floats, got: NDArray[np.intp], chance: Floats) -> Floats:
-        """h (n, K + 1): unbiased for the effect of each arm on each person, 0 for the control."""
+        """Unbiased effect of each arm on each person, (n, K + 1); 0 for the control."""
         least = ", ".join(f"{least:.3g}" for least in self.least)
         check_beyond(np.any(chance < self.least * (1 - 1e-9), axis=1), least)
         h = np.tile(self.mean - self.mean[0], (len(y), 1))
@@ -67,17 +67,17 @@ class ArmMeans(NamedTuple):
         return h
 
     def one_effect(self, y: Floats, treated: Bools, chance: Floats) -> Floats:
-        """h (n,) of the only arm; ``chance`` (n,) of treatment."""
+        """Unbiased effect of the only arm on each person, (n,)."""
         return self.effects(y, treated.astype(np.intp), both_chances(chance))[:, 1]
 
 
 def both_chances(chance: Floats) -> Floats:
-    """(n, 2) chances of the control and of the only arm."""
+    """Probabilities of control and treatment, (n, 2)."""
     return np.column_stack([1 - chance, chance])
 
 
 def effect_pilot(y: Floats, treated: Bools, chance: Floats) -> tuple[ArmMeans, Pilot]:
-    """What decides bets on the effect of the only arm, from rows that are not bet on."""
+    """Pilot quantities for bets on the effect of the only arm."""
     means = ArmMeans.of(y, treated.astype(np.intp), both_chances(chance))
     least = float(means.least.min())
     means = means._replace(least=np.full(2, least))
@@ -91,7 +91,7 @@ def effect_pilot(y: Floats, treated: Bools, chance: Floats) -> tuple[ArmMeans, P
 
 
 def check_beyond(far: Bools, least: str) -> None:
-    """Raise ChancesBeyond if some rows are ``far``, their propensities below ``least``."""
+    """Raise ChancesBeyond if propensities lie below the pilot's ``least``."""
     if far.any():
         raise ChancesBeyond(
             "propensity", f"at least {least} (of each arm), the range seen in the pilot rows",
@@ -101,12 +101,12 @@ def check_beyond(far: Bools, least: str) -> None:
 
 
 def most_people(people: Floats) -> float:
-    """The most people that a row may stand for, from rows that are not bet on."""
+    """The largest inverse propensity, from rows that are not bet on."""
     return float(people.max(initial=1.0)) / _NEARER
 
 
 def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
-    """(n,) rows of two of several arms, drawn such that everybody is as likely to be among them.
+    """A random subset of the rows of two arms in which all people are equally likely.
 
     ``people`` (n,): one over the chance to be in one of the two. A row is kept with probability
     people / ``most``, ``most`` fixed beforehand: who is in the two arms and kept is then a draw
@@ -118,7 +118,7 @@ def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
 
 
 def randomised(units: str, chance: Floats | None) -> str:
-    """The assumption on the randomisation of rows, or clusters, as a sentence.
+    """The randomisation assumption as a sentence.
 
     >>> randomised("rows", None)
     'rows are independent, and treatment was randomised with the same chance for all'

@@ -1,4 +1,4 @@
-"""The paper's bound, as it is printed. It is a selection criterion here, not a guarantee.
+"""The bound as printed in the paper: a selection criterion here, not a guarantee.
 
 Theorem 1 with Proposition 2 of Betlei, Diemert and Amini (arXiv 2012.09897): with probability at
 least 1 - delta, for every linear score with ||w|| <= Lambda on rows with ||x|| <= R,
@@ -50,7 +50,7 @@ def paper_bound(
     sample_weight: ArrayLike | None = None,
     control: Any = None,
 ) -> LowerBound:
-    """The lower bound that Theorem 1 prints for a linear score, from its training rows.
+    """The lower bound of Theorem 1 for a linear score, on its training rows.
 
     Not a guarantee: see :mod:`auucmax.certificates.paper` for what is wrong with it.
 
@@ -100,7 +100,7 @@ def paper_gap(
     delta: float = 0.05,
     control_count: str = "rarer",
 ) -> float:
-    """What Theorem 1 with Proposition 2 subtracts from the training AUUC (C_delta in the paper).
+    """The gap of Theorem 1 with Proposition 2, C_delta in the paper.
 
     Examples
     --------

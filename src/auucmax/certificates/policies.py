@@ -1,4 +1,4 @@
-"""Certificates for policies of several arms: what a fixed choice of arms gains at least.
+"""Certificates for policies with several arms.
 
 A block holds rows of the control and of each of K arms, chosen without looking at anything but the
 arms. chosen_i is the arm that a policy gives to row i, whatever the row got; the policy comes from
@@ -48,7 +48,7 @@ PolicyChunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 @dataclass(frozen=True, repr=False)
 class PolicyCertificate(Shown):
-    """Lower bounds on what a policy gains per person, each with probability 1 - ``delta``.
+    """Lower bounds of a policy's gain per person, each with probability 1 - ``delta``.
 
     ``gain_lower_bound``: over treating nobody; ``random_lower_bound``: over giving the same arms to
     as many random people; ``net_lower_bound``: value times the gain, minus costs, if value and cost
@@ -80,7 +80,7 @@ def certify_policy(
     n_dealings: int | None = None,
     random_state: int = 0,
 ) -> PolicyCertificate:
-    """Certify the gain of a policy that was fixed beforehand, or of one for each chunk of rows.
+    """Certify the gain of a policy fixed beforehand, or of one policy per chunk.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ _FOR_SHARES = 0.1  # of delta, for how many people lie above the cuts
 
 @dataclass(frozen=True, repr=False)
 class ShareCertificate(Shown):
-    """What treating the best-ranked people gains at least, at several cuts together.
+    """Simultaneous lower bounds of the gain from treating the top people at several cuts.
 
     A cut of share q is the score above which q of some rows lie that are not bet on; of all people
     about as many lie above it, and at most what ``share_upper_bounds`` says.
@@ -181,7 +181,7 @@ class ShareCertificate(Shown):
     assumptions: tuple[str, ...]
 
     def net_lower_bounds(self, value: float, cost: float) -> Floats:
-        """(shares,) value times gain minus cost of all above the cut, per person, at least.
+        """Lower bounds (shares,) of value * gain - cost per person at each cut.
 
         >>> found = ShareCertificate((0.5, 1.0), (0.02, 0.03), (0.51, 1.0), 0.05, 1000, 1, ())
         >>> found.net_lower_bounds(10, 0.2).round(3).tolist()
@@ -200,7 +200,7 @@ def certify_shares(
     n_dealings: int | None = None,
     random_state: int = 0,
 ) -> ShareCertificate | None:
-    """Certify what treating all above a cut gains over treating nobody, at all cuts together.
+    """Certify the gain of treating everyone above a cut, for all cuts together.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def certify_shares(
 
 
 class Ranked(NamedTuple):
-    """Rows of a chunk that are bet on, and scores of others of it, the highest first.
+    """The rows of a chunk to bet on, and reference scores of its other rows.
 
     ``coin`` (n,) decides which rows of a level that a share cuts are chosen.
     """
@@ -277,7 +277,7 @@ class Ranked(NamedTuple):
 
     @classmethod
     def of(cls, y: Floats, score: Floats, arms: Codes, rng: np.random.Generator) -> Ranked:
-        """Set some rows apart, without looking at anything."""
+        """Split off the reference rows at random."""
         n = int(max(_REFERENCE * len(y), min(200, len(y) / 4)))
         order = rng.permutation(len(y))
         bet = np.sort(order[n:])
@@ -285,7 +285,7 @@ class Ranked(NamedTuple):
         return cls(y[bet], score[bet], arms[bet], rng.random(len(bet)), reference)
 
     def chosen(self, share: float) -> Codes:
-        """1 for the rows above the score that cuts off the share of the reference."""
+        """Rows above the reference quantile of this share, as 0/1."""
         if share >= 1:
             return np.ones(len(self.y), np.intp)
         cut = self.reference[min(int(share * len(self.reference)), len(self.reference) - 1)]
@@ -295,7 +295,7 @@ class Ranked(NamedTuple):
 
 
 def most_above(parts: list[Ranked], shares: Sequence[float], level: float) -> tuple[float, ...]:
-    """At most so many of all people are above each cut: Hoeffding's bound, from the rows bet on.
+    """Upper bound of the population share above each cut, by Hoeffding's inequality.
 
     Chunks weigh as their blocks do, as in the mean that the gains are bounds of.
     """
@@ -326,7 +326,7 @@ def _assumptions(low: float, high: float, n_candidates: int, by_chances: bool) -
 
 
 class PolicyRows(NamedTuple):
-    """Checked rows of a chunk, arms as numbers; ``chance`` (n, K + 1), where they differ."""
+    """Validated rows of a chunk; ``chance`` (n, K + 1) if propensities differ."""
 
     y: Floats
     chosen: Codes
@@ -334,7 +334,7 @@ class PolicyRows(NamedTuple):
     chance: Floats | None = None
 
     def block_counts(self, n_arms: int) -> NDArray[np.intp]:
-        """Rows of each kind that blocks share out evenly: of each arm, or all if chances differ."""
+        """Number of rows to spread over the blocks: by arm, or in total if propensities differ."""
         if self.chance is not None:
             return np.array([len(self.y)])
         return np.bincount(self.got, minlength=n_arms + 1)
@@ -375,7 +375,7 @@ def _checked(
 
 
 def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats | None:
-    """(K + 1,) what arms cost, 0 for the control, in units of a whole range of outcomes.
+    """Cost of each arm in units of the outcome range, (K + 1,); 0 for the control.
 
     The value of one outcome is taken out: bounds are in units of the outcome.
     """
@@ -389,7 +389,7 @@ def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats 
 
 
 def block_ends(counts: Sequence[NDArray[np.intp]], n_arms: int) -> list[NDArray[np.int64]]:
-    """Of each chunk (kinds, blocks): rows of each kind up to a block, by how many there are."""
+    """Cumulative rows of each kind over the blocks of each chunk, (kinds, blocks)."""
     size = max(block_size(int(sum(own.sum() for own in counts))), 2.0 * (n_arms + 1))
     ends = []
     for own in counts:
@@ -401,7 +401,7 @@ def block_ends(counts: Sequence[NDArray[np.intp]], n_arms: int) -> list[NDArray[
 
 @dataclass(frozen=True)
 class Game:
-    """What is fixed before the first bet: from the pilot, and from the arms that rows got.
+    """Quantities fixed before the first bet, from the pilot and the assigned arms.
 
     ``means``: guesses of the arms' mean outcomes, where chances are known and differ; otherwise
     ``shift`` is taken off all outcomes. ``stakes``: the bets on gain, gain beyond random people,
@@ -461,7 +461,7 @@ class Game:
     def statistics(
         self, part: PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[Floats, Floats, Floats]:
-        """w of every block of a new dealing: gain, beyond random people, net value; (blocks,)."""
+        """Block statistics of a new partition: gain, gain over random, net value."""
         n_blocks, sizes = ends.shape[1], np.diff(ends, axis=1, prepend=0)
         kind = part.got if self.means is None else np.zeros(len(part.y), np.intp)
         block = np.empty(len(part.y), np.int64)
@@ -485,7 +485,7 @@ class Game:
     def _effects(
         self, part: PolicyRows, block: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> Callable[[int], Floats]:
-        """What each row adds to the estimated effect of an arm in its block, (n,)."""
+        """Contribution of each row to the estimated effect of an arm in its block, (n,)."""
         if self.means is not None and part.chance is not None:
             h = self.means.effects(part.y, part.got, part.chance)
             return lambda arm: h[:, arm] / sizes[0, block]

@@ -1,4 +1,4 @@
-"""Progressive validation: a certificate from rows that models learn from, one chunk after another.
+"""Progressive validation: certify models on each chunk before training on it.
 
 Rows are assigned to chunks at random. Model k was trained on the chunks before chunk k and is
 judged on chunk k, so every row but those of the first chunk is bet on, and every model may be as
@@ -38,7 +38,7 @@ Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 @dataclass(frozen=True, repr=False)
 class ProgressiveCertificate(Shown):
-    """Lower bounds on the mean AUUC and the mean gain of models trained on more and more rows.
+    """Lower bounds of the mean AUUC and gain of models trained on growing data.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
     1 - ``delta``; both at once only if ``joint``. ``n_rows`` were bet on; ``n_models`` models were
@@ -69,7 +69,7 @@ def progressive_certificate(
     n_dealings: int | None = None,
     random_state: int = 0,
 ) -> ProgressiveCertificate:
-    """Certify the models of progressive validation: how good are they at least, on average?
+    """Certify the average AUUC and gain of the models of progressive validation.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def progressive_certificate(
 
 
 class _Rows(NamedTuple):
-    """The checked rows of a chunk; ``score`` is empty in the first, ``chance`` if it is equal."""
+    """Validated rows of a chunk; the first has no scores."""
 
     y: Floats
     score: Floats
@@ -178,7 +178,7 @@ def _checked(
     groups: Sequence[ArrayLike] | None,
     propensity: Sequence[ArrayLike] | None,
 ) -> list[_Rows]:
-    """The chunks as arrays; a chunk may be empty or lack an arm, and is then not bet on."""
+    """Validate the chunks; those that lack an arm are not bet on."""
     if len(chunks) < 2:
         raise InputError(
             "chunks", "at least two, the first of which is only trained on", str(len(chunks)),

@@ -1,4 +1,4 @@
-"""Slow twins: block statistics and wealth, by their definitions."""
+"""Slow twins of block statistics and wealth, straight from the definitions."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ def block_statistics_slow(
     control: Indices,
     ends: Indices,
 ) -> Floats:
-    """The statistics of one dealing of one score, by their definition; the kernel's slow twin.
+    """Block statistics of one partition and score, from the definition.
 
     ``control`` is empty where all rows count as one arm.
     """
@@ -49,7 +49,7 @@ def hedged_wealth_slow(
     floor: float,
     delta: float,
 ) -> float:
-    """Wealth of the hedge at one theta, by its definition: the twin of the compiled one."""
+    """Wealth of the hedged bet at one theta, from the definition."""
     wealth, target, start = 1.0, 1 / (AIM * delta), 0
     for end, s in zip(superblocks, deviation, strict=True):
         q = wealth / target
@@ -64,7 +64,7 @@ def hedged_wealth_slow(
 
 
 class _Played(NamedTuple):
-    """Statistics of the blocks of a superblock (blocks, targets), and its bets (targets, 2, sizes).
+    """Block statistics (blocks, targets) and bets (targets, 2, sizes) of a superblock.
 
     ``guess`` (targets, 2) is theta_0 of each target and side.
     """
@@ -77,7 +77,7 @@ class _Played(NamedTuple):
 def anytime_wealth_slow(
     y: Floats, score: Floats, treated: Bools, level: float, random_state: int = 0
 ) -> Callable[[Floats], Floats]:
-    """ln M at (2, 2) values, of bets on one re-dealing a superblock, by the definition."""
+    """Anytime log wealth at (2, 2) values with one permutation, from the definition."""
     played: list[_Played] = []
     start, known = 0, None
     for stop in range(1, len(y) + 1):
@@ -113,7 +113,7 @@ def _play_slow(
     level: float,
     seed: np.random.SeedSequence,
 ) -> _Played:
-    """Deal the rows of a superblock once, with the random numbers of the kernel."""
+    """Partition a superblock once, with the kernel's random numbers."""
     from auucmax.certificates import kernels
 
     ends = BlockDesign.of(*map(len, assigned), size=anytime.BLOCK_ROWS, pilot=False).ends
@@ -138,7 +138,7 @@ def strata_wealth_slow(
     weights: Floats,
     bet: float,
 ) -> float:
-    """ln W of one sum over strata, block by block; outcomes of the blocks of each stratum."""
+    """Log wealth of one sum over strata, block by block."""
     total = 0.0
     for weight, own_treated, own_control in zip(weights, treated, control, strict=True):
         for a, b in zip(own_treated, own_control, strict=True):

@@ -1,4 +1,4 @@
-"""Certificates for sums of effects in strata, whatever the chance of each arm in each of them.
+"""Certificates for sums of effects over strata with arbitrary treatment probabilities.
 
 Rows are in strata s, in each of which everyone had the same chance of each arm; mu_sa is the mean
 outcome of arm a in stratum s. For coefficients k_sa that were fixed without the outcomes, and sum
@@ -49,11 +49,11 @@ _LARGER = 2.0  # than the largest group of these another may be
 
 
 class GroupsError(InputError):
-    """Groups are larger than bounds are about, or not each in one arm and one stratum."""
+    """Groups are too large, or span several arms or strata."""
 
 
 class StrataBounds(NamedTuple):
-    """Bounds (J,) on J sums of effects, each end with probability 1 - ``delta`` by itself.
+    """Bounds (J,) of J sums of effects; each holds with probability 1 - ``delta``.
 
     Of groups, they are about groups of at most ``largest_group`` rows; None without groups.
     """
@@ -78,7 +78,7 @@ def strata_bounds(
     n_dealings: int | None = None,
     random_state: int = 0,
 ) -> StrataBounds:
-    """Bound sums of the effects in strata, from below and from above.
+    """Lower and upper bounds of sums of stratum effects.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def strata_bounds(
 
 
 class Units(NamedTuple):
-    """Units of blocks: rows, or groups with their sizes and sums of outcomes in [0, 1]."""
+    """Block units: rows, or groups with their sizes and outcome sums in [0, 1]."""
 
     total: Floats
     size: Floats
@@ -178,7 +178,7 @@ class Units(NamedTuple):
 
 
 class Pilot(NamedTuple):
-    """Sums and sizes of the units of each arm in random order; the first ones are not bet on.
+    """Sums and sizes of the units of each arm; the first ones are not bet on.
 
     An arm that has no weight has no units.
     """
@@ -213,12 +213,12 @@ class Pilot(NamedTuple):
         )
 
     def apart(self, columns: list[Floats]) -> Floats:
-        """Those of the units that are not bet on, of all arms."""
+        """The units of all arms that are not bet on."""
         return np.concatenate([own[:n] for own, n in zip(columns, self.n_pilot, strict=True)])
 
 
 def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
-    """Rows of a group that bounds are about, at most."""
+    """The assumed maximum number of rows in a group."""
     if declared is not None:
         found, why = check_whole(declared, "largest_group", 1), "as was declared"
     else:
@@ -237,7 +237,7 @@ def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
 
 
 class Stratum(NamedTuple):
-    """Outcomes of the units of each arm that are bet on, and how they form blocks.
+    """The units of each arm in a stratum, and their division into blocks.
 
     ``sizes`` (A, N): units of each arm in each block; ``variance``: a guess, from units that are
     not bet on, at that of an outcome. No outcome is further from another than ``largest``.
@@ -250,7 +250,7 @@ class Stratum(NamedTuple):
 
     @classmethod
     def of(cls, drawn: Pilot, most_rows: int | None) -> Stratum:
-        """``most_rows`` of a group; None: units are rows."""
+        """Make a stratum; ``most_rows`` is the group size limit, None if units are rows."""
         outcomes = drawn.totals
         if most_rows is not None:
             # Less their size times the mean outcome of the pilot, which the arms share: that takes
@@ -272,7 +272,7 @@ class Stratum(NamedTuple):
         return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows or 1))
 
     def means(self, rng: np.random.Generator) -> Floats:
-        """Mean outcomes of the arms in every block of a new dealing, (A, N)."""
+        """Mean outcome of each arm in every block of a new partition, (arms, blocks)."""
         found = np.zeros(self.sizes.shape)
         for number in reversed(range(len(found))):
             own, sizes = self.outcomes[number], self.sizes[number]
@@ -293,7 +293,7 @@ def _codes(values: ArrayLike, n_rows: int, n: int, name: str) -> Codes:
 
 
 def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
-    """Lambda of each sum, (J,): the best one if effects were 0 and variances as guessed."""
+    """Optimal bet of each sum, (J,), for zero effects and the guessed variances."""
     variance, largest = np.full(len(weights), 1e-300), np.full(len(weights), 1e-300)
     for number, stratum in enumerate(strata):
         sizes, own = stratum.sizes, weights[:, number]
@@ -309,7 +309,7 @@ def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> F
 def log_wealth(
     strata: Sequence[Stratum], weights: Floats, bets: Floats, seed: np.random.SeedSequence
 ) -> Floats:
-    """ln W of each sum, (J,), after one dealing."""
+    """Log wealth of each sum after one partition, (J,)."""
     rng = np.random.default_rng(seed)
     found = np.zeros(len(weights))
     for number, stratum in enumerate(strata):

@@ -1,4 +1,4 @@
-"""The command line: one short file a command, each a read, a library call and a print."""
+"""The command line: one short file per command that reads, calls the library and prints."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Options before the command's name."""
+    """Options of ``auucmax`` itself."""
 
 
 def main() -> None:

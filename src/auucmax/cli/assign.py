@@ -90,7 +90,7 @@ def assign(
 
 
 def _append(people: Any, before: Any, output: Path) -> None:
-    """Add people to a list; what a CSV file has already stays as it is, byte for byte."""
+    """Append people to a list; existing bytes of a CSV file stay unchanged."""
     import pandas as pd
 
     from auucmax._files import whole_file

@@ -1,4 +1,4 @@
-"""``auucmax check``: was the trial randomised, and how small an effect could it detect."""
+"""``auucmax check``: test the randomisation of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``auucmax compare``: which model ranks unseen people best."""
+"""``auucmax compare``: compare models on unseen people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``auucmax demo``: from the embedded trial to a list of people, and a page that shows it."""
+"""``auucmax demo``: the whole workflow on the embedded trial."""
 
 from __future__ import annotations
 

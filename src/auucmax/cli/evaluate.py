@@ -1,4 +1,4 @@
-"""``auucmax evaluate``: how good a ranking is on rows that it was not made from."""
+"""``auucmax evaluate``: evaluate a ranking on held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``auucmax fit``: from a table to a model file with its own evidence."""
+"""``auucmax fit``: fit a model and evaluate it."""
 
 from __future__ import annotations
 

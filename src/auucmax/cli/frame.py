@@ -1,4 +1,4 @@
-"""What all commands have in common: shared options, messages on one line, exit codes."""
+"""What all commands share: common options, one-line errors, exit codes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KINDS = {bool: "", int: "N", float: "NUMBER", Path: "FILE", str: "TEXT"}
 
 
 class _Params:
-    """Shows what an option takes in words; a flag takes nothing."""
+    """Show the types of options in words, and none for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -48,7 +48,7 @@ class _Params:
 
 
 def _no_type(ctx: Any) -> None:
-    """Arguments are described by their help alone."""
+    """Hide the types of arguments."""
 
 
 class Command(_Params, TyperCommand):
@@ -56,7 +56,7 @@ class Command(_Params, TyperCommand):
 
 
 class Commands(_Params, TyperGroup):
-    """All commands; a wrong option is reported as any other bad input is, on one line."""
+    """The group of commands; wrong options are reported on one line."""
 
     def main(
         self,
@@ -85,7 +85,7 @@ class Commands(_Params, TyperGroup):
 
 
 def command(**groups: Group) -> Callable[[Callable[..., Answer | None]], Callable[..., None]]:
-    """Make a command of a function that returns what is to be shown.
+    """Turn a function that returns an :class:`Answer` into a command.
 
     Its keyword arguments called as the groups are dictionaries of their options. ``--json``,
     ``--details`` and ``--quiet`` are options of every command.
@@ -116,7 +116,7 @@ def command(**groups: Group) -> Callable[[Callable[..., Answer | None]], Callabl
 
 
 def _options(context: typer.Context) -> dict[str, str]:
-    """How the options of a command are spelt, by parameter."""
+    """The spelling of each parameter as an option of the command."""
     return {
         own.name: own.opts[0] if own.opts[0].startswith("-") else own.metavar or own.name
         for own in context.command.params
@@ -130,7 +130,7 @@ def _run(
     how: dict[str, bool],
     options: dict[str, str],
 ) -> None:
-    """Call a command and show its result; errors and warnings are lines on standard error.
+    """Run a command and show its result; errors and warnings go to standard error.
 
     A failed check is a result: exit code 1, and ``--json`` prints it. Anything but bad input is a
     defect of ours and keeps its traceback.
@@ -170,7 +170,7 @@ def _run(
 
 
 def message_of(error: BaseException, options: Mapping[str, str]) -> str:
-    """An error as one line; parameters are called as the options of this command."""
+    """Format an error as one line that names the options of this command."""
     if isinstance(error, InputError):
         subject = options.get(error.parameter, error.parameter)
         text = f"{subject} should be {error.expected}, got {error.received}. {error.hint}"
@@ -185,7 +185,7 @@ def message_of(error: BaseException, options: Mapping[str, str]) -> str:
 
 
 def _show_failed_check(error: BaseException, how: dict[str, bool], options: dict[str, str]) -> None:
-    """That rows failed their check, on two lines, and for machines what was tested."""
+    """Report a failed check on two lines, and as JSON if requested."""
     from auucmax.present.brief import as_json, brief
 
     report = getattr(error, "report", None)
@@ -216,7 +216,7 @@ def _show_warning(
 
 
 def _interruptible() -> None:
-    """Make Ctrl-C, or a request to end, an exception, so that half-written files are removed."""
+    """Turn SIGINT and SIGTERM into exceptions, so that temporary files are removed."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, _end)
@@ -227,7 +227,7 @@ def _end(*_: Any) -> None:
 
 
 def _drop_unwritable_output() -> None:
-    """Drop output that cannot be written, or flushing it at exit would fail once more."""
+    """Redirect output that cannot be written, so that flushing at exit succeeds."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""``auucmax monitor``: what a running trial shows so far."""
+"""``auucmax monitor``: take a look at a running trial."""
 
 from __future__ import annotations
 

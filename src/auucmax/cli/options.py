@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once, and what their texts mean."""
+"""Options shared by several commands, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def shared(
     default: Any = None,
     option: str = "",
 ) -> Parameter:
-    """An option as a parameter of a command, called as the library's parameter.
+    """Declare a shared option as a parameter with the name of the library's argument.
 
     >>> shared("lower_is_better", bool, "The outcome is a cost.", default=False).default
     False
@@ -143,7 +143,7 @@ _LISTS = ("features", "ignore", "after", "categorical", "numeric")
 
 
 def columns(names: str) -> Group:
-    """Options for these columns, none of them required.
+    """The options with these names, all optional.
 
     >>> [(own.name, own.default) for own in columns("outcome groups")]
     [('outcome', None), ('groups', None)]
@@ -153,7 +153,7 @@ def columns(names: str) -> Group:
 
 
 def trial_options(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
-    """The options for columns as :func:`auucmax.read_trial` takes them."""
+    """Convert column options to arguments of :func:`auucmax.read_trial`."""
     known = {str(name) for name in table.columns}
     found: dict[str, Any] = {
         name: listed_columns(value, known) if name in _LISTS else value
@@ -165,7 +165,7 @@ def trial_options(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
 
 
 def listed_columns(texts: Sequence[str] | None, known: Collection[str]) -> list[str] | None:
-    """Names between commas, of one option or several; a text that is a known name is one.
+    """Split lists of column names at commas, unless the text itself is a known name.
 
     >>> listed_columns(["age, income", "town,country"], ["age", "income", "town,country"])
     ['age', 'income', 'town,country']
@@ -176,7 +176,7 @@ def listed_columns(texts: Sequence[str] | None, known: Collection[str]) -> list[
 
 
 def names_in(text: str | None) -> list[str]:
-    """Names between commas.
+    """Split names at commas.
 
     >>> names_in("age, income")
     ['age', 'income']
@@ -185,7 +185,7 @@ def names_in(text: str | None) -> list[str]:
 
 
 def by_arm(parameter: str, text: str) -> dict[str, str]:
-    """What an option gives to each arm it names; a label may have commas.
+    """Parse "arm=value" pairs; labels may contain commas.
 
     >>> by_arm("cost", "a=1, b, c = 2")
     {'a': '1', 'b, c': '2'}
@@ -211,7 +211,7 @@ def by_arm(parameter: str, text: str) -> dict[str, str]:
 
 
 def amounts(parameter: str, text: str | None) -> Any:
-    """A number, or the number of each arm that is named.
+    """Parse a number, or one number per arm.
 
     >>> amounts("cost", ".5"), amounts("cost", "mail=.5,call=2")
     (0.5, {'mail': 0.5, 'call': 2.0})

@@ -1,4 +1,4 @@
-"""What commands print and write."""
+"""Output of commands: text, JSON and tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMULA = r"[=@\t\r]|[+-](?![\d.,]+$)"  # what a spreadsheet would run; -5 is a
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a command, which :mod:`auucmax.present` has words for, or a text.
+    """The result of a command: an object that :mod:`auucmax.present` can show, or text.
 
     ``saved``: the file that was written, with a ``remark``; ``model``: the file of the model, for
     the next step; ``more``: what ``--json`` adds; ``failed``: exit code 1.
@@ -39,7 +39,7 @@ class Answer:
 
 
 def show(answer: Answer, *, as_json: bool, details: bool, quiet: bool) -> None:
-    """Print a result: as JSON, or in words, of which ``quiet`` leaves the verdict and caveats."""
+    """Print a result as JSON or text; ``quiet`` keeps only the verdict and caveats."""
     from auucmax.present import brief
 
     model = None if answer.model is None else os.path.relpath(answer.model)
@@ -61,14 +61,14 @@ def show(answer: Answer, *, as_json: bool, details: bool, quiet: bool) -> None:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """Print a value as JSON on one line, with null for numbers that are not finite."""
+    """Print a value as one line of JSON; non-finite numbers become null."""
     from auucmax._json import plain
 
     typer.echo(json.dumps(plain(values), allow_nan=False, default=str))
 
 
 def tell(*lines: str, err: bool = False) -> None:
-    """Lines for people: texts from files can neither steer a terminal nor show a password."""
+    """Print lines without control characters and passwords."""
     # Passwords first: of one that is cut nothing could be recognised.
     shown = [without_passwords(line) for line in lines]
     cut = [line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…" for line in shown]
@@ -76,12 +76,12 @@ def tell(*lines: str, err: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print what has to be known apart from the results."""
+    """Print a note to standard error."""
     tell(f"note: {text}", err=True)
 
 
 def print_text(text: str) -> None:
-    """Print a query for other programs; a terminal gets nothing that would steer it."""
+    """Print text for other programs; on a terminal without control characters."""
     if not sys.stdout.isatty():  # a pipe gets what a file would
         typer.echo(text, nl=False, color=True)
         return
@@ -111,7 +111,7 @@ def write_table(table: Any, path: Path) -> None:
 
 
 def note_formulas(table: Any) -> None:
-    """A note if a spreadsheet would run texts of a CSV file, which are written as they are."""
+    """Warn if a spreadsheet would run texts of a CSV file as formulas."""
     found = [str(name) for name, own in table.items() if _has_formula(name, own)]
     if found:
         note(

@@ -1,4 +1,4 @@
-"""``auucmax plan``: how many rows a trial needs."""
+"""``auucmax plan``: plan the size of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``auucmax report``: the page to show."""
+"""``auucmax report``: write the HTML report of a model."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def report(
 
 
 def _read_campaign(path: Path) -> Any:
-    """The result that ``auucmax verify --json`` printed."""
+    """Read the output of ``auucmax verify --json``."""
     from auucmax.campaign import Verification
 
     try:

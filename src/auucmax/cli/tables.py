@@ -1,4 +1,4 @@
-"""Tables, trials and models from the files that commands name."""
+"""Read the tables, trials and models that commands are given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Source = dict[str, Any]  # query, decimal and encoding
 
 
 def read_rows(data: str, source: Source, model: UpliftModel | None = None) -> pd.DataFrame:
-    """The table; its numbers should be written as those of the ``model`` were."""
+    """Read a table and check its decimal sign against that of the ``model``."""
     from auucmax._progress import working_on
     from auucmax.data.databases import Signs
     from auucmax.data.reading import read_table
@@ -32,7 +32,7 @@ def read_rows(data: str, source: Source, model: UpliftModel | None = None) -> pd
 
 
 def file_name(data: str) -> str:
-    """What a model and a page call DATA: no folder, and no address, which may hold a password.
+    """The name of DATA in models and pages: no folder, and no database address.
 
     >>> file_name("/home/me/customers.csv"), file_name("postgresql://me:secret@host/shop")
     ('customers.csv', '')
@@ -41,7 +41,7 @@ def file_name(data: str) -> str:
 
 
 def read_rows_of_trial(data: str, source: Source, columns: dict[str, Any]) -> Trial:
-    """The trial in a table."""
+    """Read a trial from a table."""
     from auucmax._progress import working_on
     from auucmax.data import read_trial
     from auucmax.data.reading import read_sample
@@ -54,7 +54,7 @@ def read_rows_of_trial(data: str, source: Source, columns: dict[str, Any]) -> Tr
 
 
 def read_model(path: Path, new_levels: str = "error") -> UpliftModel:
-    """The model in a file; ``new_levels``: "error", or "other" to accept new categories."""
+    """Load a model; ``new_levels`` is "error", or "other" to accept new categories."""
     from auucmax._validation import check_choice
     from auucmax.model import load
 
@@ -66,7 +66,7 @@ def read_model(path: Path, new_levels: str = "error") -> UpliftModel:
 
 
 def read_new_rows(model: UpliftModel, data: str, source: Source, given: dict[str, Any]) -> Trial:
-    """New rows of the trial of a model; ``given``: options for their propensities and outcomes."""
+    """Read new rows for a model; ``given``: column options for them."""
     table = read_rows(data, source, model)
     options = trial_options(given, table)
     names = ("propensity", "drop_missing_outcomes")
@@ -74,7 +74,7 @@ def read_new_rows(model: UpliftModel, data: str, source: Source, given: dict[str
 
 
 def check_roles(roles: Roles, given: dict[str, Any]) -> None:
-    """Raise an InputError if options contradict what a model knows about its columns."""
+    """Raise an InputError if options contradict the columns of the model."""
     known = {
         "treatment": roles.treatment, "outcome": roles.outcome.name, "id": roles.id,
         "groups": roles.groups, "control": roles.arms[0], "outcome_range": roles.outcome.range,
@@ -88,7 +88,7 @@ def check_roles(roles: Roles, given: dict[str, Any]) -> None:
 
 
 def read_ids(path: str, model: UpliftModel) -> list[Any]:
-    """The ids in a table of people who are to be left out."""
+    """Read the ids of people to exclude."""
     from auucmax.data.reading import read_table
     from auucmax.data.roles import check_names
     from auucmax.data.table_errors import NoRowsError

@@ -1,4 +1,4 @@
-"""``auucmax target``: the list of people to treat."""
+"""``auucmax target``: choose whom to treat."""
 
 from __future__ import annotations
 

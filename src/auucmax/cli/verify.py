@@ -1,4 +1,4 @@
-"""``auucmax verify``: what a targeted campaign gained, and whether that confirms its forecast."""
+"""``auucmax verify``: measure what a campaign gained."""
 
 from __future__ import annotations
 

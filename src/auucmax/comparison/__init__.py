@@ -1,4 +1,4 @@
-"""Many models, many splits of one trial, one tidy frame: which ranks unseen people best?"""
+"""Compare many models on many splits of one trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a comparison: tables, paired differences, a picture."""
+"""The result of a comparison: tables, paired differences and a plot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Shown):
-    """The result of :func:`compare`; printing it shows the models, the best first.
+    """The result of :func:`compare`; printing it lists the models, best first.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Comparison(Shown):
     n_rows: int
 
     def summary(self) -> pd.DataFrame:
-        """A row for each model: the highest mean AUUC first, but models that failed last.
+        """One row per model, by mean AUUC; models that failed come last.
 
         mean_auuc and sd_auuc over splits; mean_gain; mean_rank (1 is best; a failed fit is last);
         share_best of the splits; n_parameters and fit_seconds, medians; n_failed.
@@ -121,7 +121,7 @@ class Comparison(Shown):
         return result.rename_axis("model").astype({"n_splits": int})
 
     def plot(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
-        """Mean test AUUC of each model, the best on top, and that of a random ranking.
+        """Plot the mean test AUUC of each model and of a random ranking.
 
         The thin line is an interval of the AUUC itself, with the corrected variance of
         :meth:`differences` (with one split, that of its test rows). These overlap even where
@@ -162,7 +162,7 @@ class Comparison(Shown):
 
     @property
     def random(self) -> float:
-        """Half the average effect, the AUUC of a constant score; mean over splits."""
+        """AUUC of a random ranking: half the average effect, averaged over splits."""
         return float(self.frame["effect"].groupby(self.frame["split"]).mean().mean() / 2)
 
     def to_json(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Comparison(Shown):
         }
 
     def _interval(self, name: str, level: float) -> tuple[float, float]:
-        """The interval of the mean AUUC of one model over the splits."""
+        """The interval of a model's mean AUUC over the splits."""
         mean, _, low, high, _, _ = _resampled(self._by_split("auuc")[name], self._ratio(), level)
         if len(self.seeds) == 1:
             one = self.frame[self.frame["model"] == name].iloc[0]
@@ -187,7 +187,7 @@ class Comparison(Shown):
         return low, high
 
     def _by_split(self, column: str) -> pd.DataFrame:
-        """(splits, models), models in the order of the frame."""
+        """Values as an array (splits, models)."""
         table = self.frame.pivot(index="split", columns="model", values=column)
         return table[self.frame["model"].unique()].astype(float)
 
@@ -196,7 +196,7 @@ class Comparison(Shown):
 
 
 def _resampled(values: pd.Series, ratio: float, level: float) -> tuple[float, ...]:
-    """Mean over splits, its corrected error, interval, p value for zero, number of splits."""
+    """Mean over splits with corrected standard error, interval, p-value and count."""
     values = values.dropna()
     n = len(values)
     mean = float(values.mean())

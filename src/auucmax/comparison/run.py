@@ -1,4 +1,4 @@
-"""All models on all splits of a trial.
+"""Run all models on all splits of a trial.
 
 The models of a comparison are checked and named before anything is fitted. Each is then fitted on
 each split, scored and measured, in this process or in others. Finished fits are kept in a file, so
@@ -53,7 +53,7 @@ _MARK = b'{"auucmax_compare": 3, '  # each line of a file begins so
 
 
 class Task(NamedTuple):
-    """A model (with its name) and a split (by its seed) of the rows of a trial."""
+    """One named model and one split (by seed) to run."""
 
     name: str
     model: Any
@@ -63,7 +63,7 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of a task, and the warnings on the way."""
+    """The result of a task, with its warnings."""
 
     name: str
     seed: int
@@ -81,7 +81,7 @@ def compare(
     n_jobs: int = 1,
     resume: PathLike | None = None,
 ) -> Comparison:
-    """Fit each model to random parts of a trial, and measure AUUC on the other rows.
+    """Compare models by AUUC over random splits of a trial.
 
     All models see the same splits, which keep the share of each arm, and of the test rows only X.
     (Look at :func:`auucmax.check_randomisation` first: where treatment can be predicted from X, a
@@ -182,7 +182,7 @@ def compare(
 
 
 def name_models(models: Any, trial: Trial, seed: int = 0) -> dict[str, Any]:
-    """Name -> estimator, all names different.
+    """Map unique names to estimators.
 
     >>> from auucmax import AUUCMax, TwoModels, make_trial
     >>> models = [AUUCMax(), AUUCMax("s_log", selection=None), TwoModels()]
@@ -210,7 +210,7 @@ def name_models(models: Any, trial: Trial, seed: int = 0) -> dict[str, Any]:
 
 
 def _estimator(model: Any, trial: Trial, seed: int) -> Any:
-    """An estimator, checked; for a name, an encoder of raw columns and the model."""
+    """Validate an estimator, or make one from a model name, with an encoder."""
     if isinstance(model, str):
         roles = trial.roles
         check_able(model, roles.outcome, "models", list(COMPARABLE))
@@ -231,7 +231,7 @@ def _estimator(model: Any, trial: Trial, seed: int) -> Any:
 
 
 def _short(model: Any) -> str:
-    """Class, and the parameters that differ from its defaults; of a pipeline, its steps."""
+    """A short name: the class and its non-default parameters."""
     if isclass(model) or not hasattr(model, "get_params"):
         return repr(model)  # refused later
     if hasattr(model, "steps"):
@@ -255,7 +255,7 @@ def _text(value: Any) -> str:
 
 
 def _do_all(tasks: list[Task], n_jobs: int) -> Iterator[Done]:
-    """Each task's result as soon as it is known, in any order."""
+    """Yield the result of each task as soon as it is available."""
     if n_jobs == 1 or not tasks:
         yield from map(_do, tasks)
         return
@@ -266,7 +266,7 @@ def _do_all(tasks: list[Task], n_jobs: int) -> Iterator[Done]:
 
 
 def _do(task: Task) -> Done:
-    """Fit, score and measure; an error is a result, too."""
+    """Fit, score and evaluate one task; an error is a result, too."""
     train, test = task.trial.split(task.test_size, random_state=task.seed)
     result: Measures = dict.fromkeys(RESULT)
     result["n_train"] = train.n_rows
@@ -313,7 +313,7 @@ def _measure(model: Any, train: Trial, test: Trial) -> Measures:
 def _open_store(
     path: PathLike | None, trial: Trial, test_size: float
 ) -> Iterator[tuple[dict[tuple[str, int], Measures], Callable[[Done], None]]]:
-    """Results that are known already, by name and seed, and a function that keeps another."""
+    """Load saved results by name and seed, with a function to save more."""
     if path is None:
         yield {}, lambda done: None
         return
@@ -339,7 +339,7 @@ def _open_store(
 
 
 def _read(path: Path) -> Iterator[Measures]:
-    """The lines of a file, whose torn last line is cut off."""
+    """Read the lines of a file, dropping an incomplete last line."""
     data = path.read_bytes() if path.exists() else b""
     *lines, torn = data.split(b"\n")
     # A file of the user's own must neither grow nor lose its last line.
@@ -362,7 +362,7 @@ def _read(path: Path) -> Iterator[Measures]:
 
 
 def _warn(frame: pd.DataFrame, warned: list[Done], n_splits: int) -> None:
-    """Warn of failures once for each model, and of its warnings once for each category."""
+    """Warn once per model about failures, and once per category about its warnings."""
     for name, errors in frame.dropna(subset=["error"]).groupby("model", sort=False)["error"]:
         warnings.warn(
             f"{name} failed on {len(errors)} of {n_splits} splits, the first time with: "
