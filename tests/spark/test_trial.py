@@ -326,6 +326,38 @@ def test_what_is_refused_before_any_job(even, model, monkeypatch):
         on_spark.score(even, model, column="Y")
 
 
+def test_an_encoder_is_fitted_on_a_sample_of_many_rows(spark, raw, monkeypatch):
+    monkeypatch.setattr(spark_trial, "ENCODER_ROWS", 1_000)
+    two = raw[raw["t"] != "maybe"].reset_index(drop=True)
+    two.loc[0, "town"] = "nowhere else"
+    df = spark.createDataFrame(two)
+    found = on_spark.fit(
+        df, **COLUMNS, treated="yes", control="no", model=AUUCMax(selection=None, norm=1.0)
+    )
+    whole = TableEncoder().fit(two.drop(columns=["t", "y"]))
+    assert found["encoder"].terms_ != whole.terms_
+    names = {term.column for term in found["encoder"].terms_}
+    assert names == {term.column for term in whole.terms_}
+    assert found["encoder"].columns_[0].fill == pytest.approx(two["age"].median(), rel=0.05)
+    assert np.isfinite(found.predict(two)).all()
+
+
+def test_a_trial_in_memory_is_the_rows_or_a_sample_of_them(spark):
+    frame = arms_table(3_000).assign(house=lambda f: np.arange(len(f)) // 2)
+    df = spark.createDataFrame(frame).repartition(3)
+    arms = {"treatment": "arm", "outcome": "visit", "control": "none"}
+    roles = {**arms, "id": "person", "groups": "house"}
+    whole = on_spark.read_trial(df, **roles)
+    assert sorted(whole.id) == sorted(read_trial(frame, **roles).id)
+    with pytest.warns(UserWarning, match="3,000 rows: a random sample of about 1,000 is used"):
+        found = on_spark.read_trial(df, **roles, max_rows=1_000)
+    assert 800 < found.n_rows < 1_200
+    assert set(np.unique(found.groups, return_counts=True)[1]) == {2}
+    with pytest.warns(UserWarning, match="random sample"):
+        some = on_spark.read_trial(df, **arms, max_rows=1_000)
+    assert 800 < some.n_rows < 1_200
+
+
 @pytest.fixture(scope="module")
 def three_arms(frame):
     """The rows of the frame, and between them some of a third arm."""
@@ -440,6 +472,10 @@ ARMS = {
 }
 
 
+def fit_encoder(rows, encoder):
+    return spark_trial.fit_encoder(rows, encoder, with_outcomes=False)
+
+
 def raw_rows(df, names, treated=None, control=None):
     arms = spark_trial._arms(df, "t", "y", treated, control)
     return SparkRows(df, PartitionRows(arms, tuple(names)))
@@ -454,7 +490,7 @@ def test_levels_and_rows_are_of_the_arms_that_are_named(spark, kind):
     df = spark.createDataFrame(given, f"town string, t {kind}, y int").coalesce(2)
     for label_treated, label_control in labels:
         rows = raw_rows(df, ["town"], label_treated, label_control)
-        (column,) = TableEncoder(min_level_rows=1).fit_rows(rows).columns_
+        (column,) = fit_encoder(rows, TableEncoder(min_level_rows=1)).columns_
         assert column.levels == ("Oslo", "Rome")
     named = {"treated": labels[0][0], "control": labels[0][1]}
     found = on_spark.evaluate(df, treatment="t", outcome="y", score="y", **named)  # y is its score
@@ -504,7 +540,7 @@ def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
     with pytest.warns(UserWarning, match="columns should tell rows apart"):
         expected = encoder().fit(memory[names])
     with pytest.warns(UserWarning, match="columns should tell rows apart"):
-        found = encoder().fit_rows(raw_rows(df, names))
+        found = fit_encoder(raw_rows(df, names), encoder())
     assert found.columns_ == expected.columns_
     codes = ["code", "whole"] if min_level_rows < 4 else []
     assert (found.code_columns, expected.code_columns) == (codes, codes)
@@ -515,9 +551,9 @@ def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
 def test_infinite_numbers_and_no_rows_are_told(spark):
     df = spark.createDataFrame([(1.0, 0, 1), (float("-inf"), 1, 0)], "x double, t int, y int")
     with pytest.raises(ValueError, match="column 'x' should hold finite numbers, got 1 infinite"):
-        TableEncoder().fit_rows(raw_rows(df, ["x"]))
+        fit_encoder(raw_rows(df, ["x"]), TableEncoder())
     with pytest.raises(TableError, match="should have rows of the two arms, got none"):
-        TableEncoder().fit_rows(raw_rows(df.where("y > 5"), ["x"]))
+        fit_encoder(raw_rows(df.where("y > 5"), ["x"]), TableEncoder())
 
 
 def test_roles_and_types_of_columns_are_told_before_a_job(spark):

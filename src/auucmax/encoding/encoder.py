@@ -155,6 +155,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     (['plan=1', 'plan=2', 'plan=7', 'children'], ['plan'])
     """
 
+    _apart: dict[str, Floats]  # numbers of levels from the rows outside each fold
+
     # In a pipeline it learns nothing from outcomes: the model after it could not tell its rows by
     # the features that ``transform`` makes of them.
     __metadata_request__fit: ClassVar = {
@@ -393,7 +395,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.dropped_ = dropped
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
-        self._apart: dict[str, Floats] = {}  # numbers of levels from the rows outside each fold
+        self._apart = {}
         return self
 
     @property

@@ -14,6 +14,6 @@ for rounding.
 """
 
 from auucmax.spark.rows import SparkRows
-from auucmax.spark.trial import certify, evaluate, fit, score
+from auucmax.spark.trial import certify, evaluate, fit, read_trial, score
 
-__all__ = ["SparkRows", "certify", "evaluate", "fit", "score"]
+__all__ = ["SparkRows", "certify", "evaluate", "fit", "read_trial", "score"]

@@ -208,7 +208,7 @@ class SparkRows(Rows):
 
     def total(self, *summaries: Summary) -> list[Any]:
         """Each summary of every block of rows, added up in the order of the partitions; one job."""
-        marks = (_n_rows, order_mark) if self._seen.order_matters else (_n_rows,)
+        marks = (n_rows_of, order_mark) if self._seen.order_matters else (n_rows_of,)
         answers = self._total((*marks, *summaries))
         self._seen.check(*answers[: len(marks)])
         return answers[len(marks) :]
@@ -260,7 +260,7 @@ class _Seen:
         self.n_rows, self.mark = n_rows, self.mark if mark is None else mark
 
 
-def _n_rows(batch: Batch) -> int:
+def n_rows_of(batch: Batch) -> int:
     return len(batch.y)
 
 

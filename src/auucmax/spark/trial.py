@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -16,15 +17,19 @@ from auucmax import certificates
 from auucmax._validation import Floats, check_choice, check_level, check_whole
 from auucmax.certificates.certify import check_histogram_method
 from auucmax.certificates.held_out import fitted_on
+from auucmax.data import Trial
+from auucmax.data import read_trial as _read_trial
+from auucmax.data.databases import N_BUCKETS, Draw
 from auucmax.data.hashing import Checksum
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.encoding import TableEncoder
+from auucmax.encoding.frames import frame_of
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.metrics.bins import BinnedLevels, score_levels
 from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.ranking import RANKINGS, RankingKind
 from auucmax.model import UpliftModel
-from auucmax.rows import Batch, Rows
+from auucmax.rows import Batch, Rows, Share
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.rows import (
     ENCODED,
@@ -37,6 +42,7 @@ from auucmax.spark.rows import (
     check_free,
     check_told_apart,
     map_batches,
+    n_rows_of,
     partition,
     quoted,
 )
@@ -44,6 +50,7 @@ from auucmax.spark.rows import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+ENCODER_ROWS = 200_000  #: from which an encoder is fitted
 N_BINS = 16_384  #: of histograms that travel: 1 MB each, after a sample of 4 MB for their edges
 
 
@@ -72,7 +79,8 @@ def fit(
         ``AUUCMax()``, which compares norms over 5 folds in about 20 jobs; with more than a million
         rows on a random million, which the executors keep. ``selection=None`` takes about 5.
     encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
-        numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one.
+        numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one. Of
+        more than 200,000 rows it is fitted on a random 200,000; texts that these lack have zeros.
         Columns with many levels get shrunk means of outcomes unless ``model`` sets rows aside for a
         certificate; then the DataFrame must return its rows in the same order every time.
     cache : keep the numbers of all rows in the executors' memory (or disks) while fitting: each
@@ -94,21 +102,92 @@ def fit(
             return model.fit(ready)
     arms = _arms(df, treatment, outcome, treated, control)
     raw = SparkRows(df, PartitionRows(arms, names))
-    fitted = (TableEncoder() if encoder is None else clone(encoder)).fit_rows(raw)
-    training = None
-    # Rows that are kept apart to certify must not tell what levels are worth.
-    if model.selection != "certificate":
-        training = fitted.fit_means(raw)
+    # Rows that are set aside for a certificate must not determine what levels are worth.
+    encoder = TableEncoder() if encoder is None else clone(encoder)
+    fitted = fit_encoder(raw, encoder, with_outcomes=model.selection != "certificate")
     features = tuple(map(str, fitted.get_feature_names_out()))
     plain = rows = raw.map(fitted.transform, features)
-    if training is not None and training.apart:
-        rows = raw.part(training).map(np.asarray, features)
+    if any(column.outcome_terms for column in fitted.columns_):
+        rows = raw.part(_Training(fitted)).map(np.asarray, features)
     with rows.cached() if cache else nullcontext(rows) as ready:
         model.fit(ready)
     if rows is not plain:  # it is to know its rows by what ``transform`` makes of them
         (model.checksum_,) = plain.total(_checksum)
     del model.feature_names_in_  # in a Pipeline it gets arrays
     return Pipeline([("encoder", fitted), ("model", model)])
+
+
+def fit_encoder(rows: SparkRows, encoder: TableEncoder, *, with_outcomes: bool) -> TableEncoder:
+    """Fit an encoder to the rows, or to a random sample of :data:`ENCODER_ROWS` of them.
+
+    ``with_outcomes``: columns with many levels may get shrunk means of outcomes.
+    """
+    (n_rows,) = rows.total(n_rows_of)
+    share = Share(min(ENCODER_ROWS / max(n_rows, 1), 1.0), seed=0)
+    (batches,) = rows.total(lambda batch: _Batches([share(batch)]))
+    X, y, treated, keys, _ = zip(*(own for own in batches.found if len(own.y)), strict=True)
+    encoder.fit(
+        pd.concat(X, ignore_index=True),
+        np.concatenate(y) if with_outcomes else None,
+        np.concatenate(treated),
+        np.concatenate(keys),
+    )
+    if n_rows > ENCODER_ROWS:  # other rows may have texts that are rare
+        encoder.new_levels = "other"
+    return encoder
+
+
+@dataclass(frozen=True)
+class _Batches:
+    found: list[Batch]
+
+    def __add__(self, other: _Batches) -> _Batches:
+        return _Batches(self.found + other.found)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Features for training, which depend on the rows' keys."""
+
+    encoder: TableEncoder
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch._replace(X=self.encoder.training_features(batch.X, batch.keys))
+
+
+def read_trial(
+    df: DataFrame,
+    *,
+    max_rows: int | None = None,
+    id: str | None = None,
+    groups: str | None = None,
+    **roles: Any,
+) -> Trial:
+    """The rows of a DataFrame, or a random sample of them, as a trial in memory.
+
+    Use it for what needs all rows at once, such as :func:`auucmax.fit`; :func:`score` applies the
+    model to every row of the DataFrame.
+
+    Parameters
+    ----------
+    max_rows : about so many rows are drawn, by a hash of ``groups`` or ``id`` if they are named,
+        where the rows are. By default, as many as fit into a quarter of the free memory.
+    id, groups, roles : as in :func:`auucmax.read_trial`.
+    """
+    from pyspark.sql import functions as sql
+
+    by = groups or id
+    check_columns([by] if by else [], df.columns, NAME)
+    n = Draw(by, max_rows).buckets(df.count(), lambda: _collected(df.limit(10_000)), NAME)
+    if n is not None:
+        key = sql.monotonically_increasing_id() if by is None else sql.col(quoted(by))
+        bucket = sql.pmod(sql.xxhash64(key.cast("string")), sql.lit(N_BUCKETS))
+        df = df.where(bucket < n)
+    return _read_trial(_collected(df), id=id, groups=groups, **roles)
+
+
+def _collected(df: DataFrame) -> pd.DataFrame:
+    return frame_of(df.toArrow())
 
 
 def score(
