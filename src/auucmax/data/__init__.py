@@ -1,4 +1,4 @@
-"""Where rows come from: trials, tables in files, Hillstrom, fetchers, synthetic trials, checks."""
+"""Data: trials, tables, public and synthetic data sets, and the randomisation check."""
 
 from __future__ import annotations
 

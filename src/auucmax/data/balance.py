@@ -1,4 +1,4 @@
-"""Tests of whether the arms of a trial differ before treatment, and features in disguise.
+"""Balance tests before treatment, and detection of leaking features.
 
 Only numbers are made here; :mod:`auucmax.data.randomisation_report` says what they mean.
 """
@@ -41,7 +41,7 @@ RARE = 1e-9
 
 
 class ArmMoments(NamedTuple):
-    """Sums over the rows of each arm (control, treated), k real columns, missing left out."""
+    """Sums of k real columns by arm (control, treated), ignoring missing values."""
 
     known: Floats  # (2, k) rows with a value
     mean: Floats  # (2, k)
@@ -52,7 +52,7 @@ class ArmMoments(NamedTuple):
 
 
 def compute_moments(covariates: Covariates, treated: Bools) -> ArmMoments:
-    """Means and products of the real columns, in two passes over blocks of rows."""
+    """Means and cross products of the real columns, in two passes over blocks of rows."""
     k = len(covariates.columns)
     count, total = np.zeros((2, k)), np.zeros((2, k))
     for rows, x in covariates.blocks():
@@ -77,7 +77,7 @@ def compute_moments(covariates: Covariates, treated: Bools) -> ArmMoments:
 
 
 def differences(covariates: Covariates, moments: ArmMoments, arms: Bools) -> pd.DataFrame:
-    """Means by arm and standardised difference of each real column, the largest first.
+    """Means by arm and standardised differences of the real columns, largest first.
 
     difference = (mean_T - mean_C) / sqrt((var_T + var_C) / 2)
 
@@ -101,14 +101,14 @@ def _are_levels(covariates: Covariates) -> list[bool]:
 
 
 def detectable_difference(treated: Bools, alpha: float, power: float = 0.8) -> float:
-    """The standardised difference of one feature that a test at ``alpha`` finds with ``power``."""
+    """Smallest standardised difference that a test at ``alpha`` detects with ``power``."""
     n_treated = int(treated.sum())
     error = np.sqrt(1 / n_treated + 1 / (len(treated) - n_treated))
     return float((ndtri(1 - alpha / 2) + ndtri(power)) * error)
 
 
 class RatioTest(NamedTuple):
-    """Likelihood ratio of treatment on covariates."""
+    """Result of the likelihood-ratio test of treatment on covariates."""
 
     statistic: float
     degrees: int
@@ -119,7 +119,7 @@ class RatioTest(NamedTuple):
 def likelihood_ratio_test(
     covariates: Covariates, treated: Bools, codes: Codes | None = None
 ) -> RatioTest:
-    """Logistic regression of treatment on all real columns against the intercept alone.
+    """Test a logistic regression of treatment on all real columns against the intercept.
 
     Numbers are replaced by their mid-ranks: the few largest values of a heavy tail would otherwise
     carry the fit, and the laws below would need far more rows. Twice the gain in log-likelihood is
@@ -156,7 +156,7 @@ def likelihood_ratio_test(
 def _group_scores(
     covariates: Covariates, treated: Bools, moments: ArmMoments, white: Floats, codes: Codes
 ) -> Floats:
-    """(G, r) errors of the whitened slopes by group; of independent rows each has variance 1.
+    """Score contributions by group of the whitened slopes, (G, r).
 
     A group of n_g rows has its part n_g / n of the slopes taken off. (Residuals of the regression
     would be too small: with few groups, features of whole groups fit much of their errors.)
@@ -171,7 +171,7 @@ def _group_scores(
 
 
 def _whiten(gram: Floats, n: int) -> Floats:
-    """The (k, r) map of centred columns to r uncorrelated ones of variance 1, r their rank."""
+    """Whitening matrix (k, r) of centred columns of rank r."""
     scale = np.sqrt(np.diag(gram) / n)
     used = scale > 0
     inverse = np.where(used, 1 / np.where(used, scale, 1.0), 0.0)
@@ -185,13 +185,13 @@ def _whiten(gram: Floats, n: int) -> Floats:
 def _fit_logistic(
     covariates: Covariates, treated: Bools, centre: Floats, white: Floats, most_steps: int = 30
 ) -> float:
-    """The largest log-likelihood, by Newton steps that are halved until they gain."""
+    """Maximise the log-likelihood by damped Newton steps."""
     share, size = treated.mean(), white.shape[1] + 1
     weights = np.zeros(size)
     weights[0] = np.log(share / (1 - share))
 
     def evaluate(weights: Floats) -> tuple[float, Floats, Floats]:
-        """Log-likelihood, its gradient and minus its Hessian."""
+        """Log-likelihood, gradient and negative Hessian."""
         value, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
         for rows, x in covariates.blocks():
             z = np.ones((len(x), size))
@@ -221,7 +221,7 @@ def _fit_logistic(
 
 
 class ClassifierTest(NamedTuple):
-    """How well treatment can be predicted for rows the classifier has not seen."""
+    """Result of the classifier test: predicting treatment on unseen rows."""
 
     auc: float
     n_test: int
@@ -235,7 +235,7 @@ def classifier_test(
     max_rows: int,
     codes: Codes | None = None,
 ) -> ClassifierTest:
-    """Boosted trees learn treatment from one half of the rows; the AUC on the other half is tested.
+    """Train boosted trees to predict treatment on half of the rows, and test AUC on the rest.
 
     Under randomisation the AUC is 1/2 on average and, given the first half, has the variance of
     the Mann-Whitney statistic. (Pooling folds would not do: their AUCs are correlated.) At most
@@ -268,7 +268,7 @@ def classifier_test(
 
 
 def _varying(table: NDArray[np.float32]) -> Bools:
-    """(columns,) which have different values, missing ones aside."""
+    """Which columns vary, missing values aside."""
     low = np.where(np.isnan(table), np.inf, table).min(axis=0)
     high = np.where(np.isnan(table), -np.inf, table).max(axis=0)
     return np.asarray(low < high)
@@ -277,7 +277,7 @@ def _varying(table: NDArray[np.float32]) -> Bools:
 def _halves(
     treated: Bools, rng: np.random.Generator, max_rows: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Two disjoint halves of at most ``max_rows`` random rows, each with the arms in proportion."""
+    """Two disjoint random halves of at most ``max_rows`` rows, stratified by arm."""
     kept = min(1.0, max_rows / len(treated))
     fit, test = [], []
     for arm in (treated, ~treated):
@@ -288,7 +288,7 @@ def _halves(
 
 
 def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
-    """AUC with ties counted half, and its standard error when score and class are independent."""
+    """AUC with ties counted half, and its standard error under independence."""
     ranks = pd.Series(score).rank().to_numpy()
     n, n_positive = len(score), int(positive.sum())
     pairs = n_positive * (n - n_positive)
@@ -300,7 +300,7 @@ def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
 def missing_by_arm(
     covariates: Covariates, treated: Bools, codes: Codes | None = None
 ) -> pd.DataFrame:
-    """Share of missing values by arm and a test of equality, for features that have any.
+    """Share of missing values by arm, with a test of equality, for incomplete features.
 
     ``few``: fewer than 20 people of an arm lack the value, or have it. ``codes``: the group of
     each row, for standard errors by group.
@@ -333,7 +333,7 @@ def missing_by_arm(
 
 
 def equal_shares(table: NDArray[np.int64]) -> float:
-    """p-value of the test that two arms, the rows of a 2 x 2 table of counts, have equal shares."""
+    """p-value for equal shares in two arms, from a 2 x 2 table of counts."""
     from scipy.stats import chi2_contingency, fisher_exact
     from scipy.stats.contingency import expected_freq
 
@@ -345,7 +345,7 @@ def equal_shares(table: NDArray[np.int64]) -> float:
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's p-values, NaN ones left out: the i-th smallest of m times m - i + 1, made to rise."""
+    """p-values adjusted by Holm's method, ignoring NaN."""
     order, adjusted = np.argsort(p, kind="stable"), np.full(len(p), np.nan)
     known = order[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted last
     times = len(known) - np.arange(len(known))
@@ -354,7 +354,7 @@ def holm(p: Floats) -> Floats:
 
 
 def chi_square_counts(counts: NDArray[np.int64], shares: Floats) -> tuple[float, float]:
-    """Chi-square statistic and p-value of arm counts against the shares that were planned."""
+    """Chi-square test of arm counts against the planned shares."""
     expected = counts.sum() * shares
     statistic = float(((counts - expected) ** 2 / expected).sum())
     return statistic, float(chdtrc(len(counts) - 1, statistic))
@@ -362,7 +362,7 @@ def chi_square_counts(counts: NDArray[np.int64], shares: Floats) -> tuple[float,
 
 @dataclass(frozen=True)
 class Suspect:
-    """A feature that should not be used before someone has looked at it.
+    """A suspicious feature, which should be looked at before it is used.
 
     ``target`` is "outcome" or "treatment"; ``measure`` is "AUC" or "Spearman" (of the feature with
     the target), "rows" (how many rows at one end of the feature all have the same target), "values"
@@ -379,7 +379,7 @@ class Suspect:
 
     @property
     def is_after(self) -> bool:
-        """Whether it looks like something that was not known before treatment.
+        """Whether the feature was probably recorded after treatment.
 
         It settles the outcome, or tells treated from control almost without fail. Treatment that
         merely depends on a feature was not randomised.
@@ -388,7 +388,7 @@ class Suspect:
 
 
 def outcome_suspects(covariates: Covariates, y: Floats) -> tuple[Suspect, ...]:
-    """Features that almost settle the outcome.
+    """Features that almost determine the outcome.
 
     With two outcomes: an AUC of a feature alone above .99 (or below .01); or rows at one end of
     its values, at least 50 and 1% of the rarer outcome, that all have the rarer outcome where the
@@ -413,7 +413,7 @@ def outcome_suspects(covariates: Covariates, y: Floats) -> tuple[Suspect, ...]:
 def outcome_hints(
     covariates: Covariates, y: Floats, treatment: NDArray[np.generic]
 ) -> tuple[Suspect, ...]:
-    """Features that predict the outcome well.
+    """Features that predict the outcome suspiciously well.
 
     Within one of the arms, where treatment explains nothing: an AUC beyond .75 of the lowest
     outcome against all others; or, of more than two outcomes, a rank correlation beyond .6. Levels
@@ -454,7 +454,7 @@ def shifted_suspects(
     treated: Bools,
     codes: Codes | None = None,
 ) -> tuple[Suspect, ...]:
-    """Of features that predict the outcome well, those in which the arms differ.
+    """Features that predict the outcome well and differ between the arms.
 
     What was known before treatment is the same in both arms but for chance; what follows the
     outcome, however noisily, differs as the outcome does. One fair trial in a thousand has such a
@@ -546,7 +546,7 @@ def _correlate(feature: Feature, y: Floats) -> Suspect | None:
 
 
 def _rank_correlation(order: Floats, y: Floats) -> float:
-    """The size of the rank correlation; 0 of few rows, and of values that are all the same."""
+    """Absolute rank correlation; 0 for few rows or constant values."""
     if len(order) < FEWEST:
         return 0.0
     ranks = pd.DataFrame({"x": order, "y": y}).rank().to_numpy()
@@ -560,7 +560,7 @@ def _rank_correlation(order: Floats, y: Floats) -> float:
 def _orders(
     feature: Feature, target: Floats, training: Bools | None = None
 ) -> Iterator[tuple[Bools, Floats]]:
-    """Ways to order rows by a feature: their mask, and a number for each.
+    """Orderings of the rows by a feature, each with its mask.
 
     Numbers order the rows that have one; being missing or not orders all rows; levels (missing
     among them) are ordered by the mean of the target, if there are rows enough for means: that of
@@ -583,7 +583,7 @@ def _orders(
 
 
 def _pure_end(order: Floats, label: Bools) -> tuple[int, float]:
-    """How many rows at the top all have the label, and its share in as many rows after them.
+    """Number of top rows that all have the label, and its share among as many below.
 
     Tied rows stay together. 0 and 0 if the top has none, or if all rows have the label.
     """

@@ -1,4 +1,4 @@
-"""Columns of a table as a few bins with names: for pictures of people, and for rules about them."""
+"""Divide columns into a few named bins, for displays and segment rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_BINS = 6
 
 @dataclass(frozen=True, eq=False)
 class Binned:
-    """A column of n rows in bins, from low to high if they are ``ordered``.
+    """A binned column; ``ordered`` bins run from low to high.
 
     ``code`` (n,): the bin of each row, -1 where the value is missing. ``names``: of the bins.
     ``cuts``: names of the numbers between two bins, if they are ordered.
@@ -37,14 +37,14 @@ class Binned:
         return bool(self.cuts)
 
     def counts(self, weight: Floats | None = None) -> Floats:
-        """Rows of each bin, or the sums of their weights."""
+        """Number of rows in each bin, or the sums of their weights."""
         known = self.code >= 0
         own = None if weight is None else weight[known]
         found = np.bincount(self.code[known], weights=own, minlength=len(self.names))
         return np.asarray(found, dtype=np.float64)
 
     def merged(self, number: int) -> Binned:
-        """With a bin and the next one as one."""
+        """Merge a bin with the next one."""
         code = np.where(self.code > number, self.code - 1, self.code)
         if not self.ordered:
             names = (*self.names[:number], "others", *self.names[number + 2 :])
@@ -53,7 +53,7 @@ class Binned:
         return replace(self, code=code, names=_between(cuts), cuts=cuts)
 
     def with_least(self, least: int) -> Binned | None:
-        """With at least so many rows in each bin; None if that leaves one bin.
+        """Merge bins until each has enough rows; None if only one bin remains.
 
         A bin of fewer becomes one with its smaller neighbour; levels are sorted by their rows, so
         that rare ones become one.
@@ -75,7 +75,7 @@ class Binned:
 
 
 def binned(features: pd.DataFrame, most: int = MOST_BINS) -> list[Binned]:
-    """Every column that tells rows apart, in at most ``most`` bins.
+    """Bin every column that varies, into at most ``most`` bins.
 
     Numbers and dates are cut at quantiles, rounded; of levels the most frequent are kept.
 
@@ -119,7 +119,7 @@ def _of_feature(feature: Feature, features: pd.DataFrame, most: int) -> Binned |
 
 
 def _cuts(values: Floats, most: int) -> Floats:
-    """The highest number of each bin but the last: quantiles, to two digits of the spread.
+    """Upper ends of all bins but the last: quantiles, rounded.
 
     Of few different numbers those that 20 people have: a rarer one must not be named.
     """
@@ -134,7 +134,7 @@ def _cuts(values: Floats, most: int) -> Floats:
 
 
 def _between(cuts: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of the bins between some cuts."""
+    """Names of the bins between cut points."""
     if not cuts:
         return ("all",)
     inner = [f"{low} to {high}" for low, high in pairwise(cuts)]
@@ -142,5 +142,5 @@ def _between(cuts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _date(days: float) -> str:
-    """A number of days since 1970 as its date."""
+    """Convert days since 1970 to a date."""
     return str(np.datetime64(math.floor(days), "D"))

@@ -1,4 +1,4 @@
-"""Chances of treatment that are known and differ between rows: by strata, waves, or exploration.
+"""Known treatment probabilities that differ between rows, by design.
 
 The *chance* (propensity) of a row is the probability with which it was to be treated, by design.
 Three things follow from it: weights that undo it, a draw of rows that all had the same chance, and
@@ -27,7 +27,7 @@ _BINS = 10
 
 
 def check_chances(column: pd.Series, name: str) -> Floats:
-    """(n,) chances as numbers, all there, strictly between 0 and 1; ``name`` is for messages.
+    """Validate propensities (n,), strictly between 0 and 1; ``name`` is for messages.
 
     >>> check_chances(pd.Series(["0.1", "0.9"]), "the propensity 'chance'").tolist()
     [0.1, 0.9]
@@ -64,7 +64,7 @@ ArmColumns = tuple[tuple[str, ...], ...]  #: (arm, column with its chance) of ea
 def arm_columns(
     given: Mapping[str, str] | str, labels: Iterable[str], columns: Sequence[str]
 ) -> ArmColumns:
-    """The column with the chance of each arm of several: of all labels but one, which has the rest.
+    """Propensity columns of several arms: of all labels but one, which has the rest.
 
     ``given``: by label; or the word that columns begin with, as ``assign`` writes them.
 
@@ -100,7 +100,7 @@ def arm_columns(
 
 
 def check_arm_chances(frame: pd.DataFrame, named: ArmColumns) -> Floats:
-    """(n, K + 1) chances, strictly between 0 and 1: of the arm that no column is of, then of each.
+    """Validate propensities (n, K + 1) of all arms, strictly between 0 and 1.
 
     >>> frame = pd.DataFrame({"a": [0.25, 0.5], "b": [0.25, 0.25]})
     >>> check_arm_chances(frame, (("mail", "a"), ("call", "b"))).tolist()
@@ -119,7 +119,7 @@ def check_arm_chances(frame: pd.DataFrame, named: ArmColumns) -> Floats:
 
 
 class TwoArms(NamedTuple):
-    """Chances of the rows of two arms: that of treatment (n,) of those who are in one of the two.
+    """Propensities of two arms, given membership in one of them, (n,).
 
     Where there are more arms: ``of_all`` (n, K + 1), and how many ``people`` (n,) each row stands
     for, one over the chance to be in one of the two.
@@ -131,7 +131,7 @@ class TwoArms(NamedTuple):
 
 
 def two_arms(frame: pd.DataFrame, named: str | ArmColumns, treated: str, control: str) -> TwoArms:
-    """The chances of rows that are in one of two arms, checked.
+    """Validated propensities of the rows in either of two arms.
 
     >>> frame = pd.DataFrame({"mail": [0.25, 0.5], "call": [0.25, 0.25]})
     >>> found = two_arms(frame, (("a", "mail"), ("b", "call")), "a", "no")
@@ -146,7 +146,7 @@ def two_arms(frame: pd.DataFrame, named: str | ArmColumns, treated: str, control
 
 
 def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floats:
-    """(n, labels) the chances of some arms, of all of them as :func:`check_arm_chances` has them.
+    """Propensities of these labels, (n, labels), from those of all arms.
 
     >>> of_labels(np.array([[0.5, 0.2, 0.3]]), (("a", ""), ("b", "")), ["b", "no"]).tolist()
     [[0.3, 0.5]]
@@ -156,7 +156,7 @@ def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floa
 
 
 def names_of(named: str | ArmColumns | None) -> list[str]:
-    """The columns of chances.
+    """Names of the propensity columns.
 
     >>> names_of("p"), names_of((("mail", "p_mail"), ("call", "p_call")))
     (['p'], ['p_mail', 'p_call'])
@@ -167,12 +167,12 @@ def names_of(named: str | ArmColumns | None) -> list[str]:
 
 
 def own_chance(treated: Bools, chance: Floats) -> Floats:
-    """(n,) the chance that a row had of the arm that it is in."""
+    """Probability of the arm that each row received, (n,)."""
     return np.where(treated, chance, 1 - chance)
 
 
 class ChanceWeights(NamedTuple):
-    """Weights by which rows of each arm stand for all people: share of the arm / own chance.
+    """Inverse-propensity weights: share of the arm / own propensity.
 
     The expected weight of a person is 1 whatever the chance, so that sums of weights are numbers of
     people; the same chance for all gives the same weight to all rows of an arm. ``people``: how
@@ -188,17 +188,17 @@ class ChanceWeights(NamedTuple):
 
     @classmethod
     def of(cls, treated: Bools, people: Floats | None = None) -> ChanceWeights:
-        """Those of all rows of a trial, some of which may be weighed elsewhere."""
+        """Make the weights from all rows of a trial."""
         return cls(float(treated.mean()), 1.0 if people is None else float(people.mean()))
 
     def __call__(self, treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
-        """(n,) of some rows."""
+        """Weights of these rows, (n,)."""
         weight = np.where(treated, self.share, 1 - self.share) / own_chance(treated, chance)
         return weight if people is None else weight * people / self.people
 
 
 def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools:
-    """(n,) a draw of rows among which everybody was treated with the same chance.
+    """A random subset of rows in which all had the same propensity, as a mask (n,).
 
     With odds o = chance / (1 - chance) and r their geometric mean, a treated row is kept with
     probability min(1, r / o), a control with min(1, o / r): among kept rows of any features the
@@ -214,14 +214,14 @@ def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools
 
 
 class ChanceTest(NamedTuple):
-    """Numbers of treated rows against their chances: that of the stratum that fits worst."""
+    """Test of treated counts against propensities: the worst-fitting stratum."""
 
     p_value: float
     detail: str
 
 
 def compare_counts(treated: Bools, chance: Floats) -> ChanceTest:
-    """Are as many rows treated as the chances say, in every stratum of equal chance?
+    """Test the treated counts in strata of equal propensity.
 
     The smallest p-value of the strata times their number. With more than 20 different chances
     strata are tenths of the rows by their chance; the number treated then varies less than a
@@ -247,7 +247,7 @@ def compare_counts(treated: Bools, chance: Floats) -> ChanceTest:
 
 
 def _strata(chance: Floats) -> NDArray[np.intp]:
-    """(n,) rows of equal chance; where these are many, tenths by chance, equal ones together."""
+    """Strata of equal propensity; tenths by propensity if there are many."""
     code, values = pd.factorize(np.round(chance, 9))
     if len(values) > MOST_STRATA:
         rank = pd.Series(chance).rank(method="min").to_numpy() - 1
@@ -256,7 +256,7 @@ def _strata(chance: Floats) -> NDArray[np.intp]:
 
 
 def chances_told(chance: Floats) -> str:
-    """The range of chances, in words.
+    """The range of propensities in words.
 
     >>> chances_told(np.array([0.1, 0.9]))
     'from 0.1 to 0.9'

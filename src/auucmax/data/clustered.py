@@ -1,4 +1,4 @@
-"""Comparisons of people who were randomised one by one but belong to groups, such as shops.
+"""Cluster-robust tests for people randomised individually but grouped, as in shops.
 
 People of one group may resemble each other, so standard errors come from sums over groups. They can
 only widen those of independent people: callers use the larger of the two p-values.
@@ -22,7 +22,7 @@ LEAST_GROUPS = 20
 
 
 def group_codes(groups: NDArray[Any] | None) -> Codes | None:
-    """(n,) numbers 0, 1, ... of the groups; None if there are few, or if each has one row.
+    """Group codes (n,); None if there are too few groups, or none has two rows.
 
     >>> group_codes(np.repeat(np.arange(30), 2)).tolist()[:4]
     [0, 0, 1, 1]
@@ -36,14 +36,14 @@ def group_codes(groups: NDArray[Any] | None) -> Codes | None:
 
 
 def add_by_group(sums: Floats, codes: Codes, values: Floats) -> None:
-    """Add each row of ``values`` (n, k) to the row of ``sums`` (G, k) that belongs to its group."""
+    """Sum the rows of ``values`` (n, k) by group into ``sums`` (G, k)."""
     order = np.argsort(codes, kind="stable")
     own, starts = np.unique(codes[order], return_index=True)
     sums[own] += np.add.reduceat(values[order], starts, axis=0)
 
 
 def clustered_p(statistic: float, scores: Floats) -> float:
-    """p-value of a sum of squares, of k estimates whose errors are sums of ``scores`` (G, k).
+    """Cluster-robust p-value of k estimates, from group scores (G, k).
 
     With V the covariance by group, the statistic over the trace of V has, nearly, an F law
     with d = tr(V)^2 / tr(V^2) and d (G - 1) degrees of freedom (Thomas and Rao 1987). Of one
@@ -59,7 +59,7 @@ def clustered_p(statistic: float, scores: Floats) -> float:
 
 
 def compare_shares(lacking: NDArray[Any], rows: NDArray[Any]) -> float:
-    """p-value of equal shares in two arms, by counts of each arm and group (2, G)."""
+    """p-value for equal shares in two arms, from counts by arm and group (2, G)."""
     n = rows.sum(axis=1)
     share = lacking.sum(axis=1) / n
     parts = (lacking - share[:, None] * rows) / n[:, None]
@@ -68,7 +68,7 @@ def compare_shares(lacking: NDArray[Any], rows: NDArray[Any]) -> float:
 
 
 def auc_p(score: Floats, positive: Bools, auc: float, codes: Codes) -> float:
-    """One-sided p-value of an AUC of 1/2 or less, with the standard error by group.
+    """One-sided p-value for AUC <= 1/2, with a clustered standard error.
 
     The error of the AUC is a sum over rows of how many rows of the other class each is above
     (or below, if negative), less the AUC.
@@ -89,7 +89,7 @@ def auc_p(score: Floats, positive: Bools, auc: float, codes: Codes) -> float:
 
 
 def halves_by_group(codes: Codes, rng: np.random.Generator, max_rows: int) -> tuple[Codes, Codes]:
-    """Two disjoint halves of the groups, of at most ``max_rows`` random rows: places of rows."""
+    """Two disjoint random halves of the groups, with at most ``max_rows`` rows."""
     rows = np.arange(len(codes))
     if len(rows) > max_rows:
         rows = np.sort(rng.choice(len(codes), max_rows, replace=False))

@@ -1,4 +1,4 @@
-"""The features of a trial as numbers and level codes, whatever types the frame has."""
+"""Encode features as numbers and level codes for the randomisation tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LEVELS = 30
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One column of X: numbers (NaN where missing), or codes of ``levels`` (-1 where missing).
+    """One encoded column: numbers (NaN where missing), or codes of ``levels`` (-1).
 
     Of dates, numbers are days after ``start``, which is the first of them, in days since 1970.
     """
@@ -31,7 +31,7 @@ class Feature:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the real columns it makes: itself, or one indicator a level."""
+        """Names of its real columns: itself, or one indicator per level."""
         return tuple(f"{self.name}={level}" for level in self.levels) or (self.name,)
 
     @property
@@ -40,13 +40,13 @@ class Feature:
         return self.values < 0 if self.levels else ~np.isfinite(self.values)
 
     def numbers(self, rows: Any) -> NDArray[np.float64]:
-        """One column of these rows, codes as they are, NaN where missing."""
+        """The values of these rows, codes unchanged, NaN where missing."""
         values = self.values[rows].astype(np.float64)
         values[values < 0 if self.levels else ~np.isfinite(values)] = np.nan
         return values
 
     def ranked(self) -> Feature:
-        """Mid-ranks in place of numbers, centred, over their count: between -1/2 and 1/2.
+        """Replace numbers by centred mid-ranks between -1/2 and 1/2.
 
         Levels stay as they are; so does, but for scale and origin, a column of two values.
         """
@@ -59,7 +59,7 @@ class Feature:
 
 @dataclass(frozen=True, eq=False)
 class Covariates:
-    """All features that can be used, and why the others cannot."""
+    """All usable features, and the reasons why others are not."""
 
     features: tuple[Feature, ...]
     skipped: tuple[str, ...]
@@ -67,24 +67,24 @@ class Covariates:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the real columns, one-hot for categories."""
+        """Names of the real columns, with categories one-hot encoded."""
         return [column for feature in self.features for column in feature.columns]
 
     def without(self, names: Collection[str]) -> Covariates:
-        """The covariates without the features of these names."""
+        """Drop the features with these names."""
         return replace(self, features=tuple(f for f in self.features if f.name not in names))
 
     def ranked(self) -> Covariates:
-        """Mid-ranks in place of all numbers, so that no value lies far out."""
+        """Replace all numbers by mid-ranks, so that there are no outliers."""
         return replace(self, features=tuple(feature.ranked() for feature in self.features))
 
     def take(self, rows: NDArray[np.intp]) -> Covariates:
-        """The covariates of some rows, by their numbers."""
+        """Select rows by position."""
         features = tuple(replace(f, values=f.values[rows]) for f in self.features)
         return Covariates(features, self.skipped, len(rows))
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Rows in blocks: their slice, and their real columns (m, k) with NaN where missing."""
+        """Iterate over blocks of rows: slice and real columns (m, k), NaN where missing."""
         for start in range(0, self.n_rows, BLOCK):
             rows = slice(start, min(start + BLOCK, self.n_rows))
             out, at = np.empty((rows.stop - start, len(self.columns))), 0
@@ -98,7 +98,7 @@ class Covariates:
             yield rows, out
 
     def table(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """One column a feature (codes for categories) of these rows, for trees."""
+        """One column per feature (codes for categories) of these rows, for trees."""
         out = np.empty((len(rows), len(self.features)), dtype=np.float32)
         # A number too large for float32 becomes infinite, which trees would refuse.
         most = np.finfo(np.float32).max
@@ -108,7 +108,7 @@ class Covariates:
 
 
 def encode(X: pd.DataFrame) -> Covariates:
-    """Numbers, booleans, dates and durations become numbers; all else becomes level codes.
+    """Encode numbers, booleans, dates and durations as numbers, all else as level codes.
 
     Numbers of any Python type count, Decimal among them; text that spells numbers does not.
     Levels past the 30 most frequent are pooled. A column of text that names nearly every row
@@ -127,7 +127,7 @@ def encode(X: pd.DataFrame) -> Covariates:
 
 
 def _encode_column(name: str, column: pd.Series) -> Feature | str:
-    """The feature, or why there is none."""
+    """The encoded feature, or the reason why there is none."""
     try:
         if column.dtype == object:
             column = column.infer_objects()
@@ -154,7 +154,7 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
 
 
 def _numbers(column: pd.Series, kind: str) -> NDArray[Any]:
-    """A numeric array, a view of the column where possible."""
+    """Convert to a numeric array without copying if possible."""
     if kind == "empty":
         return np.empty(0)
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":

@@ -1,4 +1,4 @@
-"""Tables that DuckDB reads, all their rows or a random sample; and rows of PostgreSQL.
+"""Read tables with DuckDB and PostgreSQL, in full or as a random sample.
 
 Databases are opened to read only, and whole numbers keep all their digits.
 """
@@ -67,7 +67,7 @@ _TABLES = """
 
 @contextmanager
 def connect(database: str = ":memory:") -> Iterator[Any]:
-    """A DuckDB connection that reads only, and fetches nothing from elsewhere.
+    """Open a read-only DuckDB connection without network access.
 
     A database may hold views that read any file of the machine: of it, only tables are read.
     """
@@ -88,7 +88,7 @@ def connect(database: str = ":memory:") -> Iterator[Any]:
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    """Write the rows of a frame to a Parquet file, in their order."""
+    """Write a frame to a Parquet file."""
     import duckdb
 
     check_different([str(c) for c in frame.columns], "the list")
@@ -109,7 +109,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 
 def duckdb_select(db: Any, query: str | None, name: str) -> str:
-    """The one SELECT that a query, or the name of a table, stands for."""
+    """The SELECT for a query or a table name."""
     tables = [row[0] for row in db.execute(_TABLES).fetchall()]
     sql = table_query(query, tables, name, quoted)
     statements = db.extract_statements(sql)
@@ -123,7 +123,7 @@ def duckdb_select(db: Any, query: str | None, name: str) -> str:
 def table_query(
     query: str | None, tables: Sequence[str], name: str, as_sql: Callable[[str], str]
 ) -> str:
-    """SQL of a query, or of the name of a table."""
+    """SQL for a query or a table name."""
     has = f"It has {listed(tables)}." if tables else "It has no tables."
     if query is None or not query.strip():
         raise TableError(
@@ -142,7 +142,7 @@ def table_query(
 
 
 class Draw(NamedTuple):
-    """A random sample of about ``max_rows`` rows, or of as many as fit into memory.
+    """A random sample of about ``max_rows`` rows, or as many as fit into memory.
 
     Rows are drawn by a hash of the column ``by``, whose equal values stay together; or, without
     such a column, one by one.
@@ -152,7 +152,7 @@ class Draw(NamedTuple):
     max_rows: int | None = None
 
     def buckets(self, n_rows: int, some: Callable[[], pd.DataFrame], name: str) -> int | None:
-        """How many of the :data:`N_BUCKETS` buckets to read; None if all rows are read.
+        """Number of hash buckets to read; None to read all rows.
 
         ``some`` gives rows such as those of the table, to see how much memory they take.
         """
@@ -169,7 +169,7 @@ class Draw(NamedTuple):
         return max(most * N_BUCKETS // n_rows, 1)
 
     def sql(self, table: str, name: str, read: Callable[[str], pd.DataFrame], hashed: str) -> str:
-        """SQL of the rows to read of the SELECT ``table``; ``hashed`` is SQL of a text's hash."""
+        """SQL that samples the SELECT ``table``; ``hashed`` is the hash expression."""
         n_rows = int(read(f"SELECT count(*) FROM ({table}) AS every").iloc[0, 0])
         part = f"SELECT * FROM ({table}) AS every WHERE random() < {_LOOKED_AT / max(n_rows, 1)}"
         n = self.buckets(n_rows, lambda: read(part), name)
@@ -181,7 +181,7 @@ class Draw(NamedTuple):
         return f"SELECT * FROM ({keyed}) AS keyed WHERE {BUCKET} < {n}"
 
     def of_frame(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
-        """The rows to use of a frame, which is in memory."""
+        """Sample the rows of a frame in memory."""
         check_columns([self.by] if self.by else [], list(frame.columns), name)
         n = None if self.max_rows is None else self.buckets(len(frame), lambda: frame, name)
         if n is None:
@@ -191,7 +191,7 @@ class Draw(NamedTuple):
 
 
 def read_postgres(url: str, query: str | None, draw: Draw | None) -> pd.DataFrame:
-    """Rows of a SELECT, or of a table, of a PostgreSQL database, which stays as it is.
+    """Read a SELECT or a table from PostgreSQL in a read-only transaction.
 
     The transaction only reads, and is rolled back. With ``draw`` the server draws a sample.
     """
@@ -240,7 +240,7 @@ def read_postgres(url: str, query: str | None, draw: Draw | None) -> pd.DataFram
 
 
 def address_name(url: str) -> str:
-    """Host and database, never the password."""
+    """Host and database of an address, without the password."""
     try:
         # An unescaped password would be split, and its rest shown as a host or a port.
         user, _, _ = url.split("://", 1)[1].rpartition("@")
@@ -257,7 +257,7 @@ def address_name(url: str) -> str:
 
 
 def texts_as_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A frame whose columns of texts are numbers or dates where all of their texts are."""
+    """Convert text columns to numbers or dates where all values allow it."""
     kinds = {c: pd.api.types.infer_dtype(frame[c], skipna=True) for c in frame.columns}
     texts = [c for c, kind in kinds.items() if kind in ("string", "mixed", "mixed-integer")]
     if not texts:
@@ -278,7 +278,7 @@ def texts_as_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 class Signs(NamedTuple):
-    """The sign before decimals that texts were read by, None if there is none or both; and columns
+    """Decimal sign inferred from text columns (None if absent or ambiguous), and columns
     of numbers such as 1.696, of which it was guessed whether the point is such a sign.
     """
 
@@ -287,11 +287,11 @@ class Signs(NamedTuple):
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> Signs:
-        """Those of a frame that was read from texts."""
+        """Decimal signs of a frame that was read from text."""
         return cls(*table.attrs.get(_SIGNS, ()))
 
     def check(self, decimal: str | None, columns: Collection[str]) -> None:
-        """Raise an InputError if points in ``columns`` are read otherwise than ``decimal`` says."""
+        """Raise an InputError if ``columns`` were read with another sign than ``decimal``."""
         guessed = [name for name in self.guessed if name in columns]
         # Where the sign is not known points are decimal, though no column shows it.
         if guessed and decimal is not None and (self.decimal or ".") != decimal:
@@ -318,7 +318,7 @@ def read_sql(
     typed: Collection[str] = (),
     draw: Draw | None = None,
 ) -> pd.DataFrame:
-    """The columns that are asked for of what the SQL ``table`` gives; with ``draw`` a sample.
+    """Read columns of the SQL ``table``, or with ``draw`` a sample of its rows.
 
     ``texts`` are columns without a type, with the kinds that each may turn out to be;
     ``decimal`` is the decimal sign, if it is known. Columns that are ``typed`` are texts by
@@ -370,7 +370,7 @@ def _forms_of_texts(
     decimal: str | None,
     typed: Collection[str],
 ) -> tuple[dict[str, Form], list[str], Signs]:
-    """What columns of texts are read as, those with texts for missing values, and their signs.
+    """Inferred types of text columns, with missing-value texts and decimal signs.
 
     See :func:`read_sql`. Decisions that may be wrong are reported by warnings.
     """
@@ -477,7 +477,7 @@ def _forms_of_texts(
 
 
 def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of objects as the kinds that these are."""
+    """Convert object columns to specific types."""
     for place, column in enumerate(frame.columns):
         values = frame.iloc[:, place]
         if values.dtype == object:
@@ -497,7 +497,7 @@ def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _exact_numbers(values: pd.Series) -> pd.Series:
-    """Numbers of objects: whole ones that a float would round keep their digits."""
+    """Convert objects to numbers; large integers keep all digits."""
     floats, known = values.astype("float64"), values[values.notna()]
     if not (floats.abs() >= _EXACT_FLOATS).any() or (floats.abs() == float("inf")).any():
         return floats
@@ -511,7 +511,7 @@ def _exact_numbers(values: pd.Series) -> pd.Series:
 
 
 def list_of(files: list[str]) -> str:
-    """SQL of a list of files, none of whose names is a pattern.
+    """SQL list of file names, escaped as glob patterns.
 
     >>> print(list_of(["a.csv", "b[1].csv"]))
     ['a.csv', 'b[[]1].csv']
@@ -520,15 +520,15 @@ def list_of(files: list[str]) -> str:
 
 
 def exact_name(file: str) -> str:
-    """The pattern that only this file matches."""
+    """A glob pattern that matches exactly this file."""
     return re.sub(r"[\[*?]", lambda found: f"[{found[0]}]", file)
 
 
 def literal(text: str) -> str:
-    """A text in SQL."""
+    """Quote a text as a SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(name: str) -> str:
-    """A name in SQL."""
+    """Quote a name as a SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Public trials: Hillstrom's, which is embedded; others are found on disk or downloaded once."""
+"""Public data sets: Hillstrom is embedded, others are found on disk or downloaded once."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ Directory = str | os.PathLike[str] | None
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A data file is neither in the directories searched nor to be had from its address."""
+    """A data file was found neither on disk nor at its address."""
 
 
 class ChecksumError(OSError):
-    """The whole file came, but it is not the file that was asked for."""
+    """A downloaded file does not have the expected checksum."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file: the names it goes by on disk (the first is ours), and where it comes from.
+    """A data file: its possible names on disk (ours first), and its address.
 
     Without a published ``checksum`` only the contents can be checked, when the file is read.
     """
@@ -321,7 +321,7 @@ def _jobs_part(
 
 
 def _recode(column: pd.Series, codes: Mapping[str, Any]) -> NDArray[Any]:
-    """Values by their text, without regard to case, outer blanks and a decimal zero."""
+    """Recode values by their text, ignoring case, outer blanks and ".0"."""
     index, values = pd.factorize(column.to_numpy(), use_na_sentinel=False)
     keys = [str(value).strip().lower().removesuffix(".0") for value in values]
     if unknown := [key for key in keys if key not in codes]:
@@ -330,7 +330,7 @@ def _recode(column: pd.Series, codes: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:
-    """The file on disk, after a download if need be."""
+    """Find the file on disk, downloading it if necessary."""
     given = [d for d in (data_dir, os.environ.get(ENVIRONMENT)) if d]
     cache = Path(user_cache_dir("auucmax", appauthor=False))
     folders = [*(Path(d).expanduser() for d in given), cache]
@@ -358,7 +358,7 @@ def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:
 
 
 def _download(url: str, path: Path, checksum: str | None) -> None:
-    """Put the file at ``url`` in ``path``, which never holds half a file.
+    """Download ``url`` to ``path`` atomically.
 
     A bar is shown if stderr is a terminal. A transfer that fails is tried twice more, from its
     beginning.
@@ -387,7 +387,7 @@ def _download(url: str, path: Path, checksum: str | None) -> None:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be put there; a folder that is not there yet is only made by a download."""
+    """Whether a folder is writable; a missing one is created only by a download."""
     standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     return standing.is_dir() and os.access(standing, os.W_OK)
 

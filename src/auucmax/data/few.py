@@ -1,4 +1,4 @@
-"""What may be shown about groups of people: no number about fewer than 20.
+"""Disclosure rules: no number about fewer than 20 people.
 
 Whoever knows the number of people of a part, and the shares of all but a few of them, knows the few
 as well. So levels are left out until the others are nobody, or 20 people of each part; and numbers
@@ -17,7 +17,7 @@ _COARSEST = 0.01  # of a deviation, or of all people
 
 
 def tellable(counts: Floats, *, of_arms: bool) -> Bools:
-    """(k,) the levels whose shares may be shown, by the people (parts, k) of each.
+    """Levels (k,) whose shares may be shown, given counts (parts, k).
 
     Each has 20 people of each part, and so have all the others together, if there are any. Nobody
     in a part is fine too, but ``of_arms`` that would reveal the arm of all who have the level.
@@ -34,13 +34,13 @@ def tellable(counts: Floats, *, of_arms: bool) -> Bools:
 
 
 def _enough(counts: Floats, of_arms: bool) -> bool:
-    """Whether nobody is counted, or 20 people of each part (or nobody, if these are no arms)."""
+    """Whether a count is zero or at least 20 people in each part."""
     enough, none = counts >= LEAST_ROWS - 1e-6, counts <= 1e-6
     return bool(none.all() or (enough if of_arms else enough | none).all())
 
 
 def tellable_columns(covariates: Covariates, parts: Floats, *, of_arms: bool) -> Bools:
-    """(k,) the real columns whose means may be shown for ``parts`` (m, n), the people in each.
+    """Columns (k,) whose means may be shown for ``parts`` (m, n).
 
     Of a number, 20 people of a part differ from the most frequent value.
     """
@@ -60,7 +60,7 @@ def tellable_columns(covariates: Covariates, parts: Floats, *, of_arms: bool) ->
 
 
 def step_of(n_people: Floats | float, scale: Floats | float = 1.0) -> Floats:
-    """What a mean of so many people is rounded to: a power of ten, at most what 20 of them weigh.
+    """Rounding step for a mean of so many people: a power of ten.
 
     ``scale``: the deviation of a number; 1 of a share. Never more than a hundredth of it.
 
@@ -75,7 +75,7 @@ def step_of(n_people: Floats | float, scale: Floats | float = 1.0) -> Floats:
 
 
 def rounded(values: Floats, step: Floats | float) -> Floats:
-    """Values to multiples of a step, without the dust of its binary fraction; of 0 as they are.
+    """Round values to multiples of a step (0: unchanged).
 
     >>> rounded(np.array([0.3337, 12.3]), 0.01).tolist()
     [0.33, 12.3]
@@ -90,7 +90,7 @@ def rounded(values: Floats, step: Floats | float) -> Floats:
 
 
 def significant(values: Floats, digits: int = 3) -> Floats:
-    """Values to so many digits.
+    """Round values to significant digits.
 
     >>> significant(np.array([0.123456, 98765.0])).tolist()
     [0.123, 98800.0]

@@ -1,4 +1,4 @@
-"""Random parts of a trial with the same share of each arm: strata, and folds for scikit-learn."""
+"""Stratified random splits of a trial, and folds for scikit-learn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Codes = NDArray[np.intp]
 
 
 class TrialKFold(BaseEstimator):
-    """K folds, each with the same share of every arm, for scikit-learn's cross-validation.
+    """K-fold cross-validation for scikit-learn, stratified by arm.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class TrialKFold(BaseEstimator):
         *,
         treatment: ArrayLike | None = None,
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield (train, test) row positions, each in increasing order; the tests part the rows."""
+        """Yield sorted (train, test) row positions; the test sets are disjoint."""
         n_splits = self.get_n_splits()
         if treatment is None:
             raise ValueError(
@@ -105,19 +105,19 @@ class TrialKFold(BaseEstimator):
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, treatment: Any = None
     ) -> int:
-        """Number of folds; the arguments are there for scikit-learn."""
+        """Number of folds; the arguments are ignored."""
         return check_whole(self.n_splits, "n_splits", 2)
 
 
 @dataclass(frozen=True)
 class Strata:
-    """A stratum for each row: ``codes`` (n,) from 0 to len(names) - 1, none of them empty."""
+    """Strata of rows: ``codes`` (n,) from 0 to len(names) - 1, none empty."""
 
     codes: Codes
     names: tuple[str, ...]
 
     def require(self, at_least: int, reason: str, *remedies: str) -> None:
-        """Raise an error that names the smallest stratum if it has fewer rows than ``at_least``."""
+        """Raise an error if the smallest stratum has fewer rows than ``at_least``."""
         sizes = np.bincount(self.codes)
         smallest = int(sizes.argmin())
         name = self.names[smallest]
@@ -138,7 +138,7 @@ def make_strata(
     n_rows: int | None = None,
     than: str = "y",
 ) -> Strata:
-    """The stratum of each row: its arm, or its arm crossed with the level of its outcome.
+    """Stratify rows by arm, or by arm and outcome level.
 
     Columns should have ``n_rows`` rows, as many as the argument ``than`` of the caller has.
     """
@@ -172,7 +172,7 @@ def make_strata(
 
 
 def places_in_strata(codes: Codes, rng: np.random.Generator | None) -> Codes:
-    """Position 0, 1, 2, ... of each row within its stratum, in random order if ``rng`` is given."""
+    """Position of each row within its stratum, in random order if ``rng`` is given."""
     order = _order_by_stratum(codes, rng)
     starts = np.cumsum(np.bincount(codes)) - np.bincount(codes)
     position = np.empty(len(codes), dtype=np.intp)

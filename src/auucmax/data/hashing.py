@@ -1,4 +1,4 @@
-"""Hashes of rows, and checksums of tables: numbers as float32, other values by their own hashes."""
+"""Hashes of rows, and order-independent checksums of tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIP_START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465
 
 
 def numbers_for(X: Any) -> NDArray[Any]:
-    """X itself if it holds numbers; in a frame of other things, hashes stand for their values."""
+    """X if it is numeric; otherwise a matrix of hashes of its values."""
     values = np.asarray(X)
     if values.dtype.kind in "biuf":
         return values
@@ -43,7 +43,7 @@ def _column_numbers(column: pd.Series) -> Floats:
 
 
 def row_hashes(X: NDArray[Any]) -> Hashes:
-    """(n,) hashes of the rows of a matrix, whose numbers count as float32.
+    """Hash each row of a matrix, as float32, (n,).
 
     >>> len(set(row_hashes(np.array([[1.0, 2], [2, 1], [1, 2 + 1e-12]]))))
     2
@@ -59,7 +59,7 @@ def row_hashes(X: NDArray[Any]) -> Hashes:
 
 @dataclass(frozen=True)
 class Checksum:
-    """The rows of a trial as a checksum, which does not depend on their order.
+    """An order-independent checksum of the rows of a trial.
 
     ``features`` is the sum of the hashes of the features alone, ``rows`` of features, outcome and
     arm, both modulo 2^53. Checksums of parts add up to that of all rows.
@@ -77,7 +77,7 @@ class Checksum:
 
     @classmethod
     def of(cls, X: Any, y: Floats, treated: NDArray[Any]) -> Self:
-        """The checksum of some rows, with features as a model sees them."""
+        """The checksum of these rows, with features as a model sees them."""
         features = row_hashes(numbers_for(X))
         rows = mix_bits(features ^ row_hashes(np.column_stack([y, treated])))
         return cls(len(y), *(int(own.sum()) % MODULUS for own in (features, rows)))
@@ -88,7 +88,7 @@ class Checksum:
 
 
 def mix_bits(value: Hashes) -> Hashes:
-    """A fixed scrambling of 64 bits (the finaliser of splitmix64)."""
+    """Mix 64 bits (the splitmix64 finaliser)."""
     value = value + np.uint64(0x9E3779B97F4A7C15)  # a new array, which is then changed in place
     value ^= value >> _SHIFTS[0]
     value *= _MULTIPLY[0]
@@ -99,7 +99,7 @@ def mix_bits(value: Hashes) -> Hashes:
 
 
 def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
-    """(n,) hashes that nobody can compute who has not the key of 16 bytes (SipHash-2-4).
+    """Keyed hashes (SipHash-2-4 with a 16-byte key), (n,).
 
     >>> one = np.array([0x0706050403020100], dtype=np.uint64)
     >>> hex(keyed_hashes(one, bytes(range(16)))[0])  # of the paper that describes it

@@ -1,4 +1,4 @@
-"""How many rows of a table fit into memory."""
+"""Estimate how many rows of a table fit into memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
 
 
 def surely_fits(files: Sequence[str], kind: str) -> bool:
-    """Whether text files are so short that no rows need to be looked at; other files may unfold."""
+    """Whether text files are so small that memory need not be checked."""
     if kind not in ("csv", "json"):
         return False
     packed = any(file.lower().endswith((".gz", ".zst")) for file in files)
@@ -28,7 +28,7 @@ def surely_fits(files: Sequence[str], kind: str) -> bool:
 
 
 def most_rows(some: pd.DataFrame) -> int:
-    """The number of rows such as ``some`` that fit into a quarter of the memory.
+    """Number of rows like ``some`` that fit into a quarter of the memory.
 
     A row counts as read, and as the numbers of double precision in which a fit encodes it.
     """
@@ -37,14 +37,14 @@ def most_rows(some: pd.DataFrame) -> int:
 
 
 def usable_memory() -> float:
-    """Bytes that may be used: the setting, or else what is free."""
+    """Usable memory in bytes: the setting, or else the free memory."""
     if setting := os.environ.get(SETTING):
         return 1e6 * float(setting)
     return max(free_memory(), _ALWAYS)
 
 
 def free_memory() -> float:
-    """Bytes that are free: on Linux according to the system and the control group."""
+    """Free memory in bytes; on Linux also limited by the control group."""
     found = []
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What kind of outcome a trial has: 0/1, a count, money with zeros, or any number.
+"""Kinds of outcomes: 0/1, counts, money with zeros, or any number.
 
 One place decides it, so that a fit, a check, a page and a message say the same.
 """
@@ -16,7 +16,7 @@ MOST_BEYOND = 0.2  #: of all outcomes, by size, may lie beyond the range of a ce
 
 
 def outcome_kind(y: Floats) -> str:
-    """The first that fits: 0/1; a count (whole numbers from 0); money with zeros; any number.
+    """Infer the kind of outcome: 0/1, count, money with zeros, or any number.
 
     Money with zeros is never negative, and at least 1% of it is 0.
 
@@ -33,7 +33,7 @@ def outcome_kind(y: Floats) -> str:
 
 
 def usual_value(y: Floats) -> float | None:
-    """The smallest or the largest outcome, if at least half of the rows have it; otherwise None.
+    """The smallest or largest outcome if at least half of the rows have it, else None.
 
     Most people buy nothing, say: whether they buy tells more of them than how much.
 
@@ -47,7 +47,7 @@ def usual_value(y: Floats) -> float | None:
 
 
 def responders(y: Floats) -> Bools | None:
-    """(n,) who has another outcome than the usual one, of 0/1 a 1; None if there is no usual one.
+    """Rows whose outcome differs from the usual one (for 0/1: is 1); None without one.
 
     >>> responders(np.array([0, 1.0, 1, 1])).tolist(), responders(np.array([0, 0, 7.5])).tolist()
     ([False, True, True, True], [False, False, True])
@@ -59,7 +59,7 @@ def responders(y: Floats) -> Bools | None:
 
 
 def range_for(y: Floats) -> tuple[float, float]:
-    """Round numbers that hold most outcomes, as an example of a range; nobody's own outcome.
+    """Suggest an outcome range with round numbers that contains most outcomes.
 
     >>> range_for(np.array([0, 0, 0, 20, 130.0])), range_for(np.array([-3.0, 9, 40]))
     ((0.0, 200.0), (-5.0, 50.0))
@@ -70,7 +70,7 @@ def range_for(y: Floats) -> tuple[float, float]:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20, ...; 0 of a number that is not above 0."""
+    """Round up to 1, 2, 5, 10, 20, ...; 0 if not positive."""
     if value <= 0:
         return 0.0
     power = 10.0 ** np.floor(np.log10(value))
@@ -78,7 +78,7 @@ def _round_up(value: float) -> float:
 
 
 def share_beyond(y: Floats, outcome_range: tuple[float, float]) -> float:
-    """The part of all outcomes, by size, that lies beyond a range.
+    """Share of the total outcome, by size, that lies outside a range.
 
     >>> share_beyond(np.array([0, 40.0, 60]), (0, 50))
     0.1

@@ -24,7 +24,7 @@ _TOGETHER = 0.8  # of the variation of independent rows, below which rows were t
 
 
 def row_keys(trial: Trial, key: str = "0" * 16) -> Hashes:
-    """(n,) hashes of the group, the id, or the place of each row, keyed by 16 characters."""
+    """Keyed hashes (n,) of each row's group, id or position."""
     names = trial.id if trial.groups is None else trial.groups
     if names is None:
         names = trial.place.astype(str).astype(object)
@@ -33,7 +33,7 @@ def row_keys(trial: Trial, key: str = "0" * 16) -> Hashes:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The rows of one arm and the control, or some of them: ``index`` are their rows in the trial.
+    """The rows of one arm and the control; ``index`` are their positions in the trial.
 
     ``arm`` is the code of the arm, ``keys`` the keyed hashes of the rows, which number folds and
     groups.
@@ -46,7 +46,7 @@ class Pair:
 
     @classmethod
     def each(cls, trial: Trial, keys: Hashes) -> Iterator[Pair]:
-        """One for each arm."""
+        """One pair for each arm."""
         for arm in range(1, len(trial.roles.arms)):
             index = np.flatnonzero((trial.arm == 0) | (trial.arm == arm))
             yield cls(trial, arm, index, keys[index])
@@ -62,12 +62,12 @@ class Pair:
 
     @cached_property
     def y(self) -> Floats:
-        """(m,) outcomes of which more is better."""
+        """Outcomes (m,) as benefits: more is better."""
         return self.trial.benefit[self.index]
 
     @cached_property
     def treated(self) -> Bools:
-        """(m,) whether each row got the arm."""
+        """Whether each row received the arm, (m,)."""
         return self.trial.arm[self.index] > 0
 
     @property
@@ -78,14 +78,14 @@ class Pair:
 
     @cached_property
     def groups(self) -> NDArray[np.intp] | None:
-        """(m,) numbers of the groups, if there are any."""
+        """Group codes (m,), if there are groups."""
         if self.trial.groups is None:
             return None
         return np.unique(self.keys, return_inverse=True)[1]
 
     @property
     def has_mixed_groups(self) -> bool:
-        """Whether a group has rows of both arms."""
+        """Whether any group has rows in both arms."""
         if self.groups is None:
             return False
         shares = np.bincount(self.groups, self.treated) / np.bincount(self.groups)
@@ -93,14 +93,14 @@ class Pair:
 
     @cached_property
     def propensity(self) -> Floats | None:
-        """(m,) probability of the arm among those who got it or the control, if rows differ."""
+        """Probability of the arm given arm or control, (m,), if it differs between rows."""
         if self.trial.propensity is None:
             return None
         return _conditional(self.trial.propensity[self.index], self.arm)
 
     @cached_property
     def people(self) -> Floats | None:
-        """(m,) how many people a row stands for, where people may get other arms."""
+        """Number of people that each row represents, (m,), with several arms."""
         if self.trial.propensity is None:
             return None
         both = self.trial.propensity[self.index][:, [0, self.arm]].sum(axis=1)
@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def design(self) -> dict[str, Any]:
-        """How the rows were randomised, as metrics and calibrations take it."""
+        """The design (groups and propensities) as metrics and calibrations take it."""
         return {
             "treatment": self.treated, "groups": self.groups, "propensity": self.propensity,
             "sample_weight": self.people,
@@ -116,14 +116,14 @@ class Pair:
 
     @property
     def weight(self) -> Floats | None:
-        """(m,) weights that undo unequal propensities, with a mean of about 1."""
+        """Inverse-propensity weights (m,) with mean about 1."""
         if self.propensity is None:
             return None
         weigh = ChanceWeights.of(self.treated, self.people)
         return weigh(self.treated, self.propensity, self.people)
 
     def check(self, **options: Any) -> RandomisationReport:
-        """:func:`check_randomisation` of every column that was known before treatment."""
+        """Run :func:`check_randomisation` on all columns known before treatment."""
         trial, roles = self.trial, self.trial.roles
         labels = roles.arms[0], self.name
         codes = (0, self.arm)
@@ -184,7 +184,7 @@ class Pair:
         )
 
     def check_copies(self, *, all_columns: bool = False) -> None:
-        """Raise an InputError if rows repeat each other and treatment goes with them.
+        """Raise an InputError if duplicate rows share their treatment.
 
         People who happen to have the same features are in either arm. Copies of a row are in one
         arm, and would train a model that is judged on them. ``all_columns``: rows are compared by
@@ -220,7 +220,7 @@ class Pair:
         )  # fmt: skip
 
     def check_sizes(self) -> None:
-        """Raise an InputError for a feature whose squares float64 cannot hold."""
+        """Raise an InputError for a feature whose squares overflow float64."""
         for name in self.X.columns:
             column = self.X[name]
             if column.dtype.kind == "f" and (size := float(column.abs().max())) > LARGEST:
@@ -231,5 +231,5 @@ class Pair:
 
 
 def _conditional(chances: Floats, arm: int) -> Floats:
-    """(m,) the probability of an arm among those who got it or the control."""
+    """Probability of an arm given arm or control, (m,)."""
     return np.asarray(chances[:, arm] / (chances[:, arm] + chances[:, 0]))

@@ -1,4 +1,4 @@
-"""Was treatment given at random? Tests of the randomisation of a trial."""
+"""Tests of the randomisation of a trial."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_randomisation(
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
 ) -> RandomisationReport:
-    """Test whether the arms of a trial differ before treatment, as they should not.
+    """Test whether the arms of a trial differ before treatment.
 
     A raw AUUC is a difference between the arms among those with high scores. If the chance of
     treatment depends on the features, a score that depends on who was treated gains by it, and
@@ -190,7 +190,7 @@ def check_randomisation(
 
 
 def _with_names(trial: Trial, names: Collection[str]) -> tuple[Trial, list[str]]:
-    """The trial with ids and groups that are numbers or dates among its features, and all names.
+    """Add ids and groups that are numbers or dates to the features, with all names.
 
     Texts that name each row are not tested: they have no order that means something.
     """
@@ -205,7 +205,7 @@ def _with_names(trial: Trial, names: Collection[str]) -> tuple[Trial, list[str]]
 
 
 def _notes(sizes_tested: bool, notes: list[str], harmless: list[Suspect]) -> tuple[str, ...]:
-    """What was not tested, and why, each once."""
+    """Tests that were not run, with reasons."""
     sizes = [] if sizes_tested else [_SIZES_UNTESTED]
     return tuple(dict.fromkeys([*sizes, *notes, *map(_why_untested, harmless)]))
 
@@ -232,7 +232,7 @@ def _chances(propensity: ArrayLike, trial: Trial, expected_share: object) -> Flo
 def _taken(
     trial: Trial, chance: Floats | None, places: NDArray[np.intp]
 ) -> tuple[Trial, Floats | None]:
-    """The rows at these places."""
+    """Select rows by position."""
     if len(places) == trial.n_rows:
         return trial, chance
     return trial.take(places), None if chance is None else chance[places]
@@ -241,7 +241,7 @@ def _taken(
 def _by_chances(
     trial: Trial, chance: Floats, missing: Mapping[str, ArrayLike] | None
 ) -> list[RandomisationTest]:
-    """Are as many rows treated as the chances say; and of those without an outcome?"""
+    """Test treated counts against propensities, with and without an outcome."""
     found = compare_counts(trial.treated, chance)
     tests = [RandomisationTest("chances", "", 0.0, found.p_value, found.detail)]
     lost = [np.asarray((missing or {}).get(name, ())) for name in trial.arm_names or ()]
@@ -253,7 +253,7 @@ def _by_chances(
 
 
 def _evened(trial: Trial, chance: Floats, rng: np.random.Generator) -> tuple[Trial, str]:
-    """Rows of which each had the same chance, drawn at random, and a sentence that says so."""
+    """A random subset with equal propensities, and a sentence about it."""
     kept = np.flatnonzero(even_rows(trial.treated, chance, rng))
     found = f"chances of treatment are known, {chances_told(chance)}"
     if len(kept) == trial.n_rows:
@@ -287,7 +287,7 @@ def _counts(trial: Trial) -> dict[str, int]:
 
 
 class _Arm(NamedTuple):
-    """What was found in one arm against the control."""
+    """Results for one arm against the control."""
 
     tests: list[RandomisationTest]
     differences: pd.DataFrame
@@ -299,7 +299,7 @@ class _Arm(NamedTuple):
 def _arms(
     trial: Trial, covariates: Covariates
 ) -> Iterator[tuple[str, Covariates, Bools, Codes | None]]:
-    """Name (blank if there is only one), features, treatment and groups of each arm and control."""
+    """Name (blank if only one), features, treatment and groups of each arm with control."""
     if not trial.is_multi_arm:
         yield "", covariates, trial.treated, group_codes(trial.groups)
         return
@@ -368,7 +368,7 @@ def _empty(*last: str) -> pd.DataFrame:
 def _sizes(
     trial: Trial, expected_share: Any
 ) -> tuple[dict[str, int], dict[str, float] | None, list[RandomisationTest]]:
-    """Rows of each arm, planned shares, and the test of one against the other, if there are any."""
+    """Arm sizes, planned shares, and the sample-ratio test if there are any."""
     counts = _counts(trial)
     if expected_share is None:
         return counts, None, []
@@ -388,7 +388,7 @@ def _attrition(
     n_given: int,
     groups: Mapping[str, ArrayLike] | None,
 ) -> list[RandomisationTest]:
-    """Are outcomes missing as often in each arm as in the control?
+    """Test whether outcomes are missing equally often in each arm and the control.
 
     ``n_given``: rows, of which those of the trial count as independent; rows of a cluster may all
     be lost. ``groups``: of the rows without an outcome, by arm.
@@ -428,7 +428,7 @@ def _attrition_by_group(
     groups: Mapping[str, ArrayLike],
     arm: str,
 ) -> float:
-    """p-value of one arm, with the standard error by group; 0 if it has too few groups for one.
+    """Clustered p-value for missing outcomes in one arm; 0 with too few groups.
 
     Rows of the trial may be a sample of those that were counted.
     """
@@ -461,7 +461,7 @@ def _corrected(tests: list[RandomisationTest]) -> tuple[RandomisationTest, ...]:
 
 
 def _stacked(tables: list[pd.DataFrame], by: str) -> pd.DataFrame:
-    """One table, the arm first; the largest differences or the smallest p-values on top."""
+    """Stack the tables of all arms, sorted by difference or p-value."""
     table = pd.concat(tables, ignore_index=True)
     key = -table[by].abs() if by == "difference" else table[by]
     table = table.loc[key.sort_values(kind="stable").index].reset_index(drop=True)
@@ -471,7 +471,7 @@ def _stacked(tables: list[pd.DataFrame], by: str) -> pd.DataFrame:
 def _suspects(
     covariates: Covariates, trial: Trial, rng: np.random.Generator
 ) -> tuple[tuple[Suspect, ...], set[str], tuple[Suspect, ...]]:
-    """Features to look at, names of those that say nothing of the randomisation, and questions."""
+    """Suspicious features, features to ignore in the tests, and questions."""
     if trial.n_rows > MAX_SUSPECT_ROWS:
         rows = np.sort(rng.choice(trial.n_rows, MAX_SUSPECT_ROWS, replace=False))
         covariates, trial = covariates.take(rows), trial.take(rows)
@@ -535,7 +535,7 @@ def _planned_shares(
 
 
 class Variation(NamedTuple):
-    """How treatment varies within clusters of two rows or more."""
+    """Variation of treatment within clusters of at least two rows."""
 
     found: float
     expected: float  # if rows had been randomised one by one
@@ -551,7 +551,7 @@ class Variation(NamedTuple):
 def within_clusters(
     codes: Codes, treatment: NDArray[np.generic], chance: Floats | None = None
 ) -> Variation:
-    """Variation of treatment within clusters, against that of independent rows.
+    """Compare the variation of treatment within clusters with that of independent rows.
 
     found = sum over clusters of n - sum over arms of n_arm^2 / n, which for independent rows has
     the mean sum of (n - 1) (1 - sum over arms of share^2). ``chance``: of treatment of each row, of
@@ -589,7 +589,7 @@ def varies_within(
 
 
 def group_columns(features: pd.DataFrame, treatment: NDArray[np.generic]) -> list[str]:
-    """Columns that look like households or shops: many values, and treatment goes by them.
+    """Columns that look like clusters of randomisation, such as households.
 
     >>> home = np.arange(400) // 2
     >>> frame = pd.DataFrame({"home": home, "age": np.arange(400) % 70})
@@ -612,7 +612,7 @@ def group_columns(features: pd.DataFrame, treatment: NDArray[np.generic]) -> lis
 def independent_rows(
     trial: Trial, codes: Codes | None, rng: np.random.Generator, chance: Floats | None = None
 ) -> tuple[NDArray[np.intp], str]:
-    """Places of the rows that may be tested as independent, and a sentence that says which.
+    """Positions of rows that can be tested as independent, and a sentence about them.
 
     One row of each cluster, drawn at random, where treatment goes by cluster; all rows where it
     varies within clusters about as much as it would if rows had been randomised one by one.
@@ -640,7 +640,7 @@ def independent_rows(
 
 
 def _warn_of_clusters(variation: Variation) -> None:
-    """Warn if treatment goes by the ids of rows, more than chance would have it."""
+    """Warn if treatment depends on the ids of rows more than chance allows."""
     if variation.expected < ENOUGH or variation.found > NEARLY_NONE * variation.expected:
         return
     same = 1 - variation.mixed / variation.repeated

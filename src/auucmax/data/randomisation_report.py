@@ -1,4 +1,4 @@
-"""What a check of the randomisation found: its tests, the verdict, what to ask and what to do."""
+"""The result of a randomisation check."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STOP = 1e-4
 
 
 class CheckWarning(UserWarning):
-    """A check of the randomisation warns, or asks something: results say so, too."""
+    """Warning: a randomisation check failed mildly or has open questions."""
 
 
 class FailedCheckError(ValueError):
-    """The rows do not look like those of a randomised trial, or a feature gives the outcome away.
+    """The trial does not look randomised, or a feature reveals the outcome.
 
     ``report``: the :class:`RandomisationReport` with the reasons, if rows were just checked.
     """
@@ -56,7 +56,7 @@ class RandomisationTest:
     few: bool = False
 
     def for_others(self, alpha: float) -> RandomisationTest:
-        """Of few people: whether it stops, fails or neither, and no number."""
+        """Reduce to stop, fail or pass, without numbers, if there are few people."""
         if not self.few:
             return self
         p_values = [
@@ -71,7 +71,7 @@ class RandomisationTest:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RandomisationReport(Shown):
-    """All numbers of a check of the randomisation; printing it gives the verdict first.
+    """Results of a randomisation check; printing shows the verdict first.
 
     Attributes
     ----------
@@ -126,22 +126,22 @@ class RandomisationReport(Shown):
 
     @property
     def failures(self) -> tuple[RandomisationTest, ...]:
-        """The tests that fail, at level ``alpha`` over all tests together."""
+        """Tests that fail at the joint level ``alpha``."""
         return tuple(test for test in self.tests if test.adjusted_p_value <= self.alpha)
 
     @property
     def ok(self) -> bool:
-        """Something could be tested, no test fails and no feature is suspect."""
+        """Whether something was tested, nothing failed and no feature is suspicious."""
         return bool(self.tests) and not self.failures and not self.suspects
 
     @property
     def stops(self) -> bool:
-        """No model should be trained on these rows: chance does not explain what was found."""
+        """Whether the failure is too clear to train a model on these rows."""
         return bool(self.suspects) or any(t.adjusted_p_value < STOP for t in self.failures)
 
     @property
     def treated_by(self) -> tuple[str, ...]:
-        """Features that treatment depends on beyond chance, by themselves; three at most."""
+        """Up to three features that treatment depends on individually."""
         names = [found.feature for found in self.suspects if not found.is_after]
         sure = {test.name for test in self.failures if test.adjusted_p_value < STOP}
         if sure & {"likelihood ratio", "classifier"}:
@@ -171,7 +171,7 @@ class RandomisationReport(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of the report as lists and dictionaries, for JSON."""
+        """The numbers of the report as plain lists and dictionaries."""
         names = (
             "trial_name", "n_rows", "alpha", "counts", "expected_shares", "grouping", "evened",
             "ok", "stops", "detectable_difference",

@@ -1,4 +1,4 @@
-"""From a table to a :class:`Trial`: the rows of the arms, checked."""
+"""Read a :class:`Trial` from a table."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def read_trial(
 
 
 def trial_of(table: Any, roles: Roles) -> Trial:
-    """The rows of a table whose roles are known, such as new rows for a fitted model."""
+    """Make a trial from a table with known roles, such as new rows for a model."""
     frame = table_of(table, roles.columns, roles.ignored)
     check_names(frame, roles.columns)
     labels = frame[roles.treatment]
@@ -178,7 +178,7 @@ def _lost(
     rows: NDArray[np.intp],
     missing: NDArray[np.bool_],
 ) -> Lost:
-    """The rows of the arms that have no outcome."""
+    """The rows without an outcome."""
     gone = frame.iloc[rows[missing]]
     names = first = None
     if roles.groups is not None:
@@ -190,7 +190,7 @@ def _lost(
 
 
 def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats:
-    """(n, K + 1) the probabilities of the control and of each arm."""
+    """Probabilities of the control and each arm, (n, K + 1)."""
     (label, column), *more = roles.propensity
     if not label and not more:
         if len(roles.arms) > 2:
@@ -224,7 +224,7 @@ def _missing_outcomes(roles: Roles, lost: NDArray[np.intp], kept: NDArray[np.int
 
 
 def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[Any]:
-    """Ids as texts, none missing; 1, 1.0 and "1" are one id. ``name`` is for messages.
+    """Convert ids to texts; 1, 1.0 and "1" are the same id.
 
     ``blanks``: whether an empty text, or one of blanks, is an id.
     """
@@ -251,7 +251,7 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
 
 
 def _moment_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Texts of moments, the same in every unit; a midnight is the text of the day."""
+    """Convert timestamps to texts, independent of their unit."""
     texts = np.full(len(values), "", dtype=object)
     left = np.ones(len(values), dtype=bool)
     for unit in ("D", "s", "us", "ns"):

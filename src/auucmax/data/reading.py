@@ -1,4 +1,4 @@
-"""Tables from files, folders and databases, as pandas frames; every failure is one clear line.
+"""Read tables from files, folders and databases as pandas frames.
 
 DuckDB reads CSV, Parquet, JSON and its own databases, Arrow its own files, psycopg PostgreSQL, ibis
 other databases.
@@ -167,7 +167,7 @@ def read_sample(
     decimal: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
-    """As :func:`read_table`, but a random sample of the rows if there are too many.
+    """Like :func:`read_table`, but with a random sample if there are too many rows.
 
     It has about ``max_rows`` rows; by default, as many as fit into a quarter of the free memory.
     Rows with the same value in the column ``by`` (an id, a group) are drawn together. A frame is in
@@ -240,17 +240,17 @@ def _with_rows(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def table_of(
     table: Any, columns: Sequence[str] | None = None, also: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """The one door for tables in memory: :func:`frame_of`, and the rows of a table of ibis."""
+    """Convert any table in memory, including ibis expressions, to a pandas frame."""
     return read_table(table) if is_table_expression(table) else frame_of(table, columns, also)
 
 
 def is_elsewhere(source: Any) -> bool:
-    """Whether ibis reads the rows, which are copied then."""
+    """Whether the rows are read by ibis and copied."""
     return is_table_expression(source) or (isinstance(source, str) and is_warehouse(source))
 
 
 def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:
-    """Files to read, their kind, and the name of the whole for messages; files take no query."""
+    """Files to read, their format, and a name for messages."""
     check_source(address, TableError)
     path = Path(address.removeprefix(DUCKDB)).expanduser()
     name, found = path.name or address, files_at(address)
@@ -277,7 +277,7 @@ def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """All files of a folder and of those within it; TableError for one that cannot be looked at."""
+    """All files in a folder, recursively; TableError if one is not readable."""
 
     def fail(error: OSError) -> None:
         raise TableError(
@@ -297,7 +297,7 @@ def _suffix(path: Path) -> str:
 
 
 def _kind(path: Path) -> str:
-    """The kind of a file by its name, or by its first bytes where the name says nothing or lies."""
+    """The format of a file by its name, or by its first bytes."""
     try:
         with path.open("rb") as file:
             start = file.read(16)
@@ -332,7 +332,7 @@ def _kind(path: Path) -> str:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether an archive is one of ours."""
+    """Whether an archive is an auucmax model."""
     with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return "header.json" in archive.namelist()
     return False
@@ -340,7 +340,7 @@ def _is_model(path: Path) -> bool:
 
 @contextmanager
 def by_duckdb(files: Sequence[str], kind: str, name: str) -> Iterator[Any]:
-    """A DuckDB connection for files, or to a database; whatever goes wrong is one line."""
+    """Open DuckDB for files or a database; errors become one line."""
     database = files[0] if kind == "database" else ":memory:"
     with one_line(name, *WORDS[kind]), connect(database) as db:
         yield db
@@ -368,7 +368,7 @@ def _sql_of(
 
 
 def scan_csv(file: str) -> str:
-    """SQL that reads all columns of a CSV file as texts; nothing of its form is guessed by DuckDB.
+    """SQL that reads a CSV file with all columns as text, without DuckDB's sniffing.
 
     It would drop lines that do not suit its guess: comments, titles, short headers.
     """
@@ -384,7 +384,7 @@ def scan_csv(file: str) -> str:
 
 
 def _csv_form(file: str) -> tuple[str, str, int, list[str]]:
-    """Delimiter, escape, blank lines before the header, and header of a CSV file."""
+    """Detect delimiter, escape, blank lines and header of a CSV file."""
     text, name = _start(file), Path(file).name
     blank = text[: len(text) - len(text.lstrip("\r\n"))]
     header = text[len(blank) :].split("\n")[0]
@@ -415,7 +415,7 @@ def _csv_form(file: str) -> tuple[str, str, int, list[str]]:
 
 
 def _start(file: str) -> str:
-    """The first lines of a file, packed or not."""
+    """The first lines of a file, compressed or not."""
     with open_unpacked(file) as source:
         content = source.read(_START_BYTES)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -476,7 +476,7 @@ def _json_texts(db: Any, files: list[str], name: str) -> tuple[str, dict[str, in
 
 
 def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> None:
-    """DuckDB does not tell capitals apart, and renames the second of two columns."""
+    """Check that DuckDB did not rename columns that differ only in case."""
     if set(columns) - set(names):
         check_different(sorted(set(names)), table)
 
@@ -543,7 +543,7 @@ def _read_excel(files: list[str], columns: Sequence[str] | None, name: str) -> p
 
 
 def _check_formulas(file: str, name: str) -> None:
-    """Raise a TableError for formulas whose results the spreadsheet does not hold."""
+    """Raise a TableError for spreadsheet formulas without stored results."""
     openpyxl = importlib.import_module("openpyxl")
     cells = []
     for results in (False, True):
@@ -570,7 +570,7 @@ def _read_sas(files: list[str], columns: Sequence[str] | None, name: str) -> pd.
 
 
 def _plain_categories(rows: pd.DataFrame) -> pd.DataFrame:
-    """Labelled values as their labels."""
+    """Convert categories to their labels."""
     labelled = rows.select_dtypes("category").columns
     return rows.assign(**{name: rows[name].astype(object) for name in labelled})
 
@@ -584,7 +584,7 @@ _CHUNK = 1 << 20  # characters that are copied at a time
 
 
 class TextForm(NamedTuple):
-    """What the user says of a CSV file; None: the file shows it, and is UTF-8.
+    """User settings for a CSV file; None means detect (and UTF-8).
 
     >>> TextForm.checked(",", "Latin-1")
     TextForm(decimal=',', encoding='iso8859-1')
@@ -599,7 +599,7 @@ before the decimals of its numbers.
 
     @classmethod
     def checked(cls, decimal: str | None, encoding: str | None) -> TextForm:
-        """A decimal sign that there is, and the name of an encoding as Python spells it."""
+        """Validate the decimal sign, and normalise the encoding name."""
         if decimal is not None and decimal not in DECIMALS:
             raise TableError(
                 f"decimal should be '.' or ',', got {decimal!r:.50}. Pass the sign before the "
@@ -620,7 +620,7 @@ before the decimals of its numbers.
         return cls(decimal, None if info.name in ("utf-8", "utf-8-sig") else info.name)
 
     def check_kind(self, kind: str, name: str) -> None:
-        """Raise a TableError if the form of a CSV file is named for a file of another kind."""
+        """Raise a TableError if CSV settings are given for another format."""
         for option, given in self._asdict().items():
             if given is not None and kind != "csv":
                 raise TableError(
@@ -630,7 +630,7 @@ before the decimals of its numbers.
 
 
 def open_unpacked(file: str) -> AbstractContextManager[Any]:
-    """The bytes of a file, packed or not."""
+    """Open a file, decompressing it if necessary."""
     with Path(file).open("rb") as plain:
         start = plain.read(4)
     if start.startswith(_GZIP):
@@ -642,7 +642,7 @@ def open_unpacked(file: str) -> AbstractContextManager[Any]:
 
 
 def utf8_files(files: Sequence[str], encoding: str | None, stack: ExitStack) -> list[str]:
-    """The files, or copies of them in UTF-8 that are there until the stack is closed."""
+    """The files, or temporary copies in UTF-8."""
     if encoding is None:
         return list(files)
     folder = stack.enter_context(private_folder())

@@ -1,4 +1,4 @@
-"""Which column of a table plays which part in a trial."""
+"""The role of each column of a table in a trial."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def name_roles(
     outcome_range: Sequence[float] | None = None,
     drop_missing_outcomes: bool = False,
 ) -> Roles:
-    """The roles of the columns of a table; parameters as in :func:`auucmax.read_trial`.
+    """Determine the roles of columns; parameters as in :func:`auucmax.read_trial`.
 
     >>> frame = pd.DataFrame({"mail": ["yes", "no"], "visit": [1, 0], "age": [30, 40]})
     >>> roles = name_roles(frame, treatment="mail", outcome="visit", control="no")
@@ -98,7 +98,7 @@ def name_roles(
 def name_arms(
     counts: Mapping[str, int], name: str, treated: Any, control: Any, has_chances: bool
 ) -> tuple[str, ...]:
-    """Labels of the control and of the arms.
+    """Determine the labels of control and arms.
 
     A label "control" is the control unless another one is given, and so is "no" beside "yes".
     Without ``treated`` all other labels are arms.
@@ -159,14 +159,14 @@ def name_arms(
 
 
 def _spelt(given: Any, labels: Sequence[str]) -> str:
-    """A label as the table spells it: blanks around it are hard to see."""
+    """Match a label to the table's spelling, ignoring outer blanks."""
     text = arm_text(given)
     same = [label for label in labels if label.strip() == text.strip()]
     return same[0] if text not in labels and len(same) == 1 else text
 
 
 def _kind(column: pd.Series) -> Kind:
-    """The kind of the outcomes of a table."""
+    """The kind of the outcome column."""
     with suppress(ValueError):  # reported when the rows are read
         known = outcome_numbers(column.dropna().drop_duplicates()).to_numpy(dtype=np.float64)
         if len(known) and np.isfinite(known).all():
@@ -180,7 +180,7 @@ def _kind(column: pd.Series) -> Kind:
 def _propensity(
     table: pd.DataFrame, labels: Mapping[str, int], given: str | Mapping[Any, str] | None
 ) -> tuple[tuple[str, str], ...]:
-    """(arm, column) of every arm but one; the arm is "" for a column of two arms."""
+    """Pairs (arm, propensity column); the arm is "" for a two-arm trial."""
     if given is None:
         return ()
     columns = [str(name) for name in table.columns]
@@ -196,7 +196,7 @@ def _propensity(
 def propensity_columns(
     table: pd.DataFrame, roles: Roles, given: Any
 ) -> tuple[tuple[str, str], ...]:
-    """(arm, column) of every arm but one, for new rows of a trial; the arm is "" for one column."""
+    """Pairs (arm, propensity column) for new rows; the arm is "" for one column."""
     return _propensity(table, arm_counts(table, roles.treatment), given)
 
 
@@ -233,7 +233,7 @@ def _features(
 
 
 def _named(table: pd.DataFrame, names: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Names of columns that exist, each once."""
+    """Validate a list of unique, existing column names."""
     given = [names] if isinstance(names, str) else names or ()
     found = tuple(dict.fromkeys(str(name) for name in given))
     check_names(table, found)
@@ -252,7 +252,7 @@ def _among(
 
 
 def names_rows(column: pd.Series) -> bool:
-    """Whether a column of texts or whole numbers is unique in every row, of 100 or more."""
+    """Whether a text or integer column is unique in every row, for 100 rows or more."""
     if len(column) < _FEWEST_NAMED or not (
         isinstance(column.dtype, pd.StringDtype)
         or column.dtype == object
@@ -267,7 +267,7 @@ def names_rows(column: pd.Series) -> bool:
 
 
 def arm_counts(table: pd.DataFrame, treatment: str) -> dict[str, int]:
-    """The number of rows of each label of the treatment, as text."""
+    """Number of rows per treatment label, as text."""
     check_names(table, [treatment])
     found: dict[str, int] = {}
     for value, n in table[treatment].value_counts().items():

@@ -1,4 +1,4 @@
-"""What a query may be: one SELECT that changes nothing."""
+"""Validation of SQL queries: a single read-only SELECT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from auucmax.data.table_errors import TableError
 
 
 def check_select(query: str, dialect: Any) -> str:
-    """The query without its comments; a TableError unless it is one SELECT that changes nothing.
+    """Return the query without comments; raise a TableError unless it is one read-only SELECT.
 
     Functions are not checked: a query can call whatever its user may run. Connections read only and
     are rolled back; an account that may only read is the safe one to query with.

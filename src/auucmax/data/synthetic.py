@@ -1,4 +1,4 @@
-"""Synthetic trials whose true effects, and so whose population AUUC, are known.
+"""Synthetic trials with known effects and known population AUUC.
 
 Beside the rows there is the law behind them: true effects, and the AUUC of any score.
 """
@@ -32,7 +32,7 @@ LARGEST_EVALUATION = 2**24
 
 @dataclass(frozen=True)
 class Population:
-    """Independent standard normal features, and outcomes whose true effect is known.
+    """A population with independent normal features and known treatment effects.
 
     Two indices of a row, prognosis ``z`` and responsiveness ``v``, carry all that the features
     say about the outcome; in the population they are independent standard normals. With a binary
@@ -108,7 +108,7 @@ class Population:
         return tuple(f"x{j}" for j in range(self.n_features))
 
     def potential_means(self, X: ArrayLike | pd.DataFrame) -> tuple[Floats, Floats]:
-        """E[y | x] of these rows without and with treatment, two arrays of shape (n,)."""
+        """Expected outcomes E[y | x] without and with treatment, two arrays (n,)."""
         rows = self._rows(X)
         means = np.empty((2, len(rows)))
         for start in range(0, len(rows), BLOCK):
@@ -117,13 +117,13 @@ class Population:
         return means[0], means[1]
 
     def uplift(self, X: ArrayLike | pd.DataFrame) -> Floats:
-        """The true effect tau(x) = E[y | x, treated] - E[y | x, control], of shape (n,)."""
+        """True effects tau(x) = E[y | x, treated] - E[y | x, control], (n,)."""
         control, treated = self.potential_means(X)
         return np.subtract(treated, control, out=treated)
 
     @cached_property
     def best_auuc(self) -> float:
-        """The AUUC of the true effect, which no score exceeds; integrated to about 1e-6.
+        """AUUC of the true effect, the highest possible, accurate to about 1e-6.
 
         The effect depends on a row through z and v alone, so E[tau G(tau)], G the mid-distribution
         function, is an integral over the plane. The trapezoid rule on a grid of normal density
@@ -140,11 +140,11 @@ class Population:
         return float(self.ate / 2 + np.sum(weight * (tau - self.ate) * (below - 0.5)))
 
     def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
-        """The AUUC of a score over the whole population, see :meth:`auuc_with_error`."""
+        """Population AUUC of a score; see :meth:`auuc_with_error`."""
         return self.auuc_with_error(score, tolerance=tolerance)[0]
 
     def auuc_with_error(self, score: Any, *, tolerance: float = 1e-4) -> tuple[float, float]:
-        """The AUUC of a score over the whole population, and the standard error of the number.
+        """Population AUUC of a score, with its simulation standard error.
 
             AUUC(f) = E[tau(X) G(f(X))] = ate/2 + Cov(tau(X), G(f(X)))
 
@@ -223,7 +223,7 @@ class Population:
 
     @cached_property
     def _directions(self) -> tuple[int, int, Floats]:
-        """Informative features, how many of the last go through h, and the weights (2, k)."""
+        """Number of informative features, of nonlinear ones, and the weights (2, k)."""
         n_used = self.n_features - self.n_noise
         n_pairs = int(self.nonlinearity) * n_used // 2
         if self.nonlinearity not in (0, 1):  # pairs on both sides: every feature has a weight
@@ -240,7 +240,7 @@ class Population:
         return n_used, n_doubled, weights
 
     def _indices(self, block: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Prognosis z and responsiveness v of a block of rows."""
+        """Prognostic index z and responsiveness index v of rows."""
         n_used, n_doubled, weights = self._directions
         x = block[:, :n_used].astype(np.float64)
         if n_doubled:  # each pair of columns at (r, t) in polar coordinates moves to (r, 2t)
@@ -253,7 +253,7 @@ class Population:
         return z, v
 
     def _means(self, z: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Mean outcome without and with treatment."""
+        """Mean outcomes without and with treatment."""
         a0, a1 = self._intercepts
         control = a0 + self.signal * z
         treated = a1 + self.signal * z + self.heterogeneity * v
@@ -288,21 +288,21 @@ def _orthonormal_pair(size: int) -> Floats:
 
 
 def _normal_grid(size: int) -> tuple[Floats, Floats]:
-    """Points and weights of the trapezoid rule for a standard normal density."""
+    """Nodes and weights of the trapezoid rule for the standard normal."""
     z = np.linspace(-8.5, 8.5, size)
     weight = np.exp(-0.5 * z * z)
     return z, weight / weight.sum()
 
 
 def _logit_intercept(mean: float, spread: float) -> float:
-    """The a with E[sigmoid(a + spread N(0, 1))] = mean."""
+    """Solve E[sigmoid(a + spread N(0, 1))] = mean for a."""
     z, weight = _normal_grid(2001)
     reach = 40 + 9 * spread
     return float(brentq(lambda a: weight @ expit(a + spread * z) - mean, -reach, reach, xtol=1e-14))
 
 
 def _rank_covariance(tau: Floats, score: Floats) -> tuple[float, Floats]:
-    """Cov(tau, G(score)) of a sample, G the mid-distribution function, and its influence values.
+    """Sample Cov(tau, G(score)) with mid-distribution G, and its influence values.
 
     The covariance is a U-statistic of order two, so with tau centred its influence at row i is
     tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half.
@@ -351,7 +351,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SyntheticTrial(Trial):
-    """A trial drawn from a known population: ``effect`` holds the true effect of each row.
+    """A trial from a known population; ``effect`` holds the true effects.
 
     ``population`` knows the rest: ``population.uplift(X)``, ``population.best_auuc`` and
     ``population.auuc(score)``, see :class:`~auucmax.data.synthetic.Population`.
@@ -376,7 +376,7 @@ def make_trial(
     dtype: str = "float32",
     random_state: int | np.random.Generator | None = None,
 ) -> SyntheticTrial:
-    """A randomised trial with known effects: its best AUUC, and that of any score, can be computed.
+    """Make a randomised trial with known effects and known AUUC of any score.
 
     The population depends on the arguments, not on the seed: two seeds give two trials of the same
     population, for training and for testing. Exactly round(treatment_share * n_rows) rows, chosen

@@ -1,4 +1,4 @@
-"""Errors of tables that cannot be read: expected, got, what to do, in one line."""
+"""Errors for tables that cannot be read."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CSV = "a CSV file"
 
 
 class TableError(ValueError):
-    """A table could not be read: what was expected, what came, what to do, in one line."""
+    """A table could not be read; the message is one line."""
 
 
 class NoRowsError(TableError):
-    """A table without rows; ``columns`` are those that it names."""
+    """A table has no rows; ``columns`` are its columns."""
 
     def __init__(self, message: str, columns: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class NoRowsError(TableError):
 
 
 def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:
-    """Raise a TableError if columns are not there."""
+    """Raise a TableError if columns are missing."""
     if strange := [name for name in wanted if not isinstance(name, str)]:
         raise TableError(
             f"columns of {table} should be named by texts, got {strange[0]!r:.50}. Name them so."
@@ -46,7 +46,7 @@ def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> No
 
 
 def check_different(names: Sequence[str], table: str) -> None:
-    """Raise a TableError if names are the same but for capitals, as they are to DuckDB."""
+    """Raise a TableError if column names differ only in case."""
     times = Counter(column.casefold() for column in names)
     if repeated := [column for column in names if times[column.casefold()] > 1]:
         raise TableError(
@@ -58,7 +58,7 @@ def check_different(names: Sequence[str], table: str) -> None:
 def feature_columns(
     features: Iterable[str] | None, treatment: str, outcome: str, names: Sequence[str], table: str
 ) -> tuple[str, ...]:
-    """The columns that are features: those named, or all but treatment and outcome.
+    """The feature columns: those named, or all but treatment and outcome.
 
     TableError if a column is not there, has two roles, or is a feature twice.
 
@@ -98,7 +98,7 @@ outcome, got 'visit'. Leave it out of the features.
 
 
 def check_two(treatment: str, outcome: str, table: str) -> None:
-    """Raise a TableError if treatment and outcome are one column."""
+    """Raise a TableError if treatment and outcome are the same column."""
     if treatment == outcome:
         raise TableError(
             f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
@@ -112,7 +112,7 @@ def changed_message(
         "Leave the file alone meanwhile, and let a query have an ORDER BY and nothing random."
     ),
 ) -> str:
-    """What to say of a table that is not the same when it is read again."""
+    """Error message for a table that changed between two readings."""
     return (
         f"{table} should give the same rows in the same order every time it is read, got others "
         f"the second time. {advice}"
@@ -121,7 +121,7 @@ def changed_message(
 
 @contextmanager
 def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
-    """Turn whatever a parser raises inside into a TableError of one line."""
+    """Context manager: convert parser errors to a one-line TableError."""
     try:
         yield
     except (InputError, TableError, ImportError, Warning):
@@ -144,7 +144,7 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
 
 
 def _line_message(name: str, text: str, line: int) -> str:
-    """What is wrong with a line of a CSV file."""
+    """Error message for a malformed line of a CSV file."""
     if file := re.search(r"^\s*file = (.+)$", text, re.M):
         name = Path(file[1].strip()).name
     if fields := _N_FIELDS.search(text):

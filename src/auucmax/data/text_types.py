@@ -1,4 +1,4 @@
-"""The types of columns of texts, by the kinds of all of their texts: numbers, dates or neither.
+"""Infer types of text columns from all values: number, date or text.
 
 DuckDB looks at every text. Each has one kind, a bit; the kinds of a column add up, and decide what
 it is read as. Numbers and dates as people write them (1,5 and 1,234.00, 31/1/2024) are read as such
@@ -48,7 +48,7 @@ _SLASHED = "regexp_replace({}, '[.-]', '/', 'g')"
 
 
 class Form(NamedTuple):
-    """What a column of texts can be read as.
+    """The type that a text column can be read as.
 
     Some of its texts ``need`` to be of these kinds, all others of those that it ``allows``. ``sql``
     makes a value of a text; ``words`` name a form that is reported.
@@ -97,7 +97,7 @@ TEXT = Form("VARCHAR", 0, 0, "CAST({} AS VARCHAR)")
 
 
 def form_of(kinds: int, allowed: int = ANY_KIND) -> Form:
-    """What a column is read as, by the kinds of its texts and those that it may have.
+    """Decide the type of a column from the kinds of its texts.
 
     >>> form_of(INTEGER | NUMBER).type, form_of(INTEGER | DATE).type
     ('DOUBLE', 'VARCHAR')
@@ -109,7 +109,7 @@ def form_of(kinds: int, allowed: int = ANY_KIND) -> Form:
 
 
 class TextKinds(NamedTuple):
-    """The kinds of texts of a column: all together, how many, how many blanks and others.
+    """Counts of the kinds of text in a column: all, blank, and others.
 
     >>> TextKinds(NUMBER | BLANK, 100, 3, 0).has_blanks
     True
@@ -122,29 +122,29 @@ class TextKinds(NamedTuple):
 
     @property
     def has_blanks(self) -> bool:
-        """Whether some texts stand for no value, and not too many."""
+        """Whether some texts, but not too many, mean missing."""
         return 0 < self.n_blank < self.n - self.n_blank
 
     @property
     def decided(self) -> int:
-        """The kinds that decide; where as many are blank as not, a blank is a text."""
+        """The kinds that decide the type; a frequent blank counts as text."""
         is_text = bool(self.kinds & BLANK) and not self.has_blanks
         return self.kinds & ~BLANK | (OTHER if is_text else 0)
 
     @property
     def is_nearly_one(self) -> bool:
-        """Whether most, but not all, texts are numbers or dates: a tenth may be slips."""
+        """Whether most, but not all, texts are numbers or dates (up to a tenth may be typos)."""
         wrong = self.n_other + (0 if self.has_blanks else self.n_blank)
         return 0 < wrong < 0.1 * self.n
 
 
 def are_some_points(kinds: int) -> bool:
-    """Whether all texts are numbers, and those with a point can be read in two ways, as 1.696."""
+    """Whether all texts are numbers with ambiguous points, such as 1.696."""
     return bool(kinds & SOME_POINT) and not kinds & ~(INTEGER | LONG | SOME_POINT)
 
 
 def points_of(kinds: Mapping[str, int], columns: Collection[str]) -> tuple[list[str], list[str]]:
-    """Columns in which 1.696 is a thousand, and those of which nobody can tell.
+    """Columns where a point separates thousands, and columns where it is ambiguous.
 
     ``kinds`` are those of all columns of a file, ``columns`` the ones that are read. All points of
     such a column are before three digits. Where the file has decimal commas, and no decimal points,
@@ -165,7 +165,7 @@ def points_of(kinds: Mapping[str, int], columns: Collection[str]) -> tuple[list[
 
 
 def reported(form: Form, kinds: int, decimal: str | None) -> str:
-    """What to report of a column, read as a form, that can be read in two ways; or nothing."""
+    """A report for a column with ambiguous numbers, or None."""
     has_dates = bool(kinds & (DATES | WRITTEN_DATES))
     if decimal is not None and not has_dates:
         if kinds & OTHER or not kinds & ~KINDS_BY_DECIMAL[decimal]:
@@ -190,12 +190,12 @@ def reported(form: Form, kinds: int, decimal: str | None) -> str:
 
 
 def with_seconds(text: str) -> str:
-    """SQL of the text of a moment with seconds, without which DuckDB 1 reads no zone."""
+    """SQL that adds seconds to a timestamp, needed by DuckDB 1 to read time zones."""
     return rf"regexp_replace({text}, '^(.............:..)( |Z|[+-]|$)', '\1:00\2')"
 
 
 def without_blanks(column: str) -> str:
-    """SQL of a column of texts in which those that stand for no value are missing."""
+    """SQL of a text column with missing-value texts set to NULL."""
     return f"(CASE WHEN {_IS_BLANK.format(column)} THEN NULL ELSE {column} END)"
 
 
@@ -232,7 +232,7 @@ _NUMBER_BY_DECIMAL = {
 
 
 def kind_of_text(decimal: str | None = None) -> str:
-    """SQL of the kind of the text ``value``; the decimal sign, if known."""
+    """SQL for the kind of the text ``value``, with the decimal sign if known."""
     return rf"""CASE
     WHEN regexp_full_match(value, ' *-?(0|[1-9]\d*) *')
         THEN CASE WHEN TRY_CAST(value AS BIGINT) IS NULL THEN {LONG} ELSE {INTEGER} END
@@ -253,7 +253,7 @@ def kind_of_text(decimal: str | None = None) -> str:
 
 
 def kinds_of_columns(decimal: str | None = None) -> str:
-    """SQL of the :class:`TextKinds` of each column of ``cells``; the decimal sign, if known."""
+    """SQL for the :class:`TextKinds` of each column of ``cells``."""
     # One expression for all cells, without the missing ones: one a column takes long to prepare.
     return f"""
         SELECT name, bit_or(kind), count(*), count(*) FILTER (kind = {BLANK}),

@@ -1,4 +1,4 @@
-"""The rows of a randomised trial, checked once and kept together.
+"""The :class:`Trial`: validated rows of a randomised trial.
 
 Printing a trial shows its arms, their average effects and how uncertain these are.
 """
@@ -62,7 +62,7 @@ class EffectSummary:
 
 @dataclass(frozen=True, repr=False)
 class TrialSummary(Shown):
-    """The numbers of a trial; ``str`` renders them, ``to_dict`` hands them on."""
+    """Summary statistics of a trial."""
 
     name: str
     outcome_name: str
@@ -76,7 +76,7 @@ class TrialSummary(Shown):
     effects: tuple[EffectSummary, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of the summary as nested dictionaries, for JSON."""
+        """The summary as nested dictionaries, for JSON."""
         return asdict(self)
 
 
@@ -86,7 +86,7 @@ PER_ROW = (
 
 
 class Lost(NamedTuple):
-    """Rows without an outcome, (m,) each: their arms, propensities (m, K + 1) and groups.
+    """Rows without an outcome: arms (m,), propensities (m, K + 1) and groups (m,).
 
     ``first`` marks the first row of each group among all rows.
     """
@@ -99,7 +99,7 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Trial(Shown):
-    """Features, outcome and treatment of the same rows; printing it shows the average effect.
+    """Features, outcome and treatment of a trial; printing it shows the average effect.
 
     Parameters
     ----------
@@ -227,22 +227,22 @@ class Trial(Shown):
 
     @cached_property
     def arms(self) -> tuple[Any, ...]:
-        """The labels in ``treatment``, control first, in the order of ``arm_names``."""
+        """Labels of ``treatment``, control first, in the order of ``arm_names``."""
         return _ordered_labels(self.treatment, self.control)
 
     @cached_property
     def arm(self) -> NDArray[np.intp]:
-        """(n,) the arm of each row: 0 for the control, 1 to K in the order of ``arm_names``."""
+        """Arm code of each row, (n,): 0 for the control, 1 to K for the arms."""
         return pd.Index(self.arms).get_indexer(self.treatment)
 
     @property
     def is_multi_arm(self) -> bool:
-        """Whether there is more than one treatment beside the control."""
+        """Whether there is more than one treatment arm."""
         return len(self.arm_names) > 2
 
     @property
     def treated(self) -> NDArray[np.bool_]:
-        """True for the treated rows of a two-arm trial."""
+        """Mask of the treated rows of a two-arm trial."""
         if self.is_multi_arm:
             raise ValueError(
                 f"treated needs a trial of two arms, got the arms {listed(self.arms)}. "
@@ -252,14 +252,14 @@ class Trial(Shown):
 
     @cached_property
     def benefit(self) -> Floats:
-        """(n,) outcomes of which more is better: 1 - y or -y if a lower outcome is better."""
+        """Outcomes (n,) as benefits: 1 - y or -y if a lower outcome is better."""
         outcome = self.roles.outcome
         if not outcome.lower_is_better:
             return self.y
         return (1.0 if outcome.kind == Kind.BINARY else 0.0) - self.y
 
     def take(self, indices: ArrayLike) -> Trial:
-        """The trial of these rows: positions (in their order, repeats allowed) or a boolean mask.
+        """Select rows by positions (repeats allowed) or by a boolean mask.
 
         >>> from auucmax.data.trial import Trial
         >>> trial = Trial([[1], [2], [3], [4]], [0, 0, 1, 1], [0, 1, 0, 1])
@@ -288,7 +288,7 @@ class Trial(Shown):
         return replace(self, X=self.X.iloc[rows], arm_names=names, roles=roles, **kept)
 
     def select_arm(self, label: Any) -> Trial:
-        """The two-arm trial of one arm (its label or its printed name) against the control."""
+        """The trial of one arm (by label or printed name) against the control."""
         named = dict(zip(self.arm_names, self.arms, strict=True))
         arm = named.get(label, label) if isinstance(label, str) else label
         if arm not in self.arms[1:]:
@@ -304,7 +304,7 @@ class Trial(Shown):
         by: str = "treatment",
         random_state: int | np.random.Generator | None = None,
     ) -> tuple[Trial, Trial]:
-        """A random training and test part with the same share of each arm, groups kept whole.
+        """Split into random training and test sets, stratified by arm, groups kept whole.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class Trial(Shown):
         return self.take(~test), self.take(test)
 
     def summary(self) -> TrialSummary:
-        """All numbers that printing the trial shows.
+        """Summary statistics, as shown by ``print``.
 
         The effect of an arm is its mean outcome minus that of the control, with Welch's standard
         error and Student t interval. With weights, means are weighted and the squared standard
@@ -410,7 +410,7 @@ class Trial(Shown):
 
 
 def _error(totals: Floats, there: Bools) -> Any:
-    """Standard error of the sum of ``totals`` over independent units, some of which are there."""
+    """Standard error of a sum of ``totals`` over independent units."""
     n = int(there.sum())
     return np.sqrt(n / (n - 1) * np.sum(totals**2)) if n > 1 else np.nan
 
@@ -449,7 +449,7 @@ def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
 def _check_arms(
     treatment: ArrayLike, n_rows: int, control: Any, names: tuple[str, ...] | None
 ) -> tuple[NDArray[Any], Any, tuple[str, ...]]:
-    """Treatment and control as they are stored, and the names of the arms, control first."""
+    """Validate treatment and control, and name the arms, control first."""
     array = check_labels(treatment, "treatment", n_rows)
     present = pd.unique(array).tolist()
     if control == 0 and 0 not in present:

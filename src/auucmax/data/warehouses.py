@@ -1,4 +1,4 @@
-"""Tables of warehouses, by ibis: the address of one with a query, or any table expression.
+"""Read tables of data warehouses with ibis.
 
 All rows come once, as Arrow batches, into a DuckDB database in a private folder, which is read like
 any other: a warehouse gives rows in another order every time, and may ask money for each reading.
@@ -42,7 +42,7 @@ _FIRST_ROWS = 10_000  # that show how much memory all rows take
 
 
 def is_table_expression(source: Any) -> bool:
-    """Whether it is a table of ibis, which nobody has if ibis was not imported."""
+    """Whether an object is an ibis table expression."""
     types = sys.modules.get("ibis.expr.types")
     return types is not None and isinstance(source, types.Table)
 
@@ -51,7 +51,7 @@ def copied_rows(
     source: Any, query: str | None, stack: ExitStack, columns: Sequence[str] | None = None,
     draw: Draw | None = None,
 ) -> tuple[list[str], str, Draw | None]:  # fmt: skip
-    """A DuckDB database with the rows, there until the stack is closed; and the table's name.
+    """Copy the rows to a temporary DuckDB database; return it with the table name.
 
     ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
     is run. Of the address, messages have scheme and host alone. With ``draw`` the rows are a sample
@@ -75,7 +75,7 @@ def copied_rows(
 
 
 def _drawn(table: Any, draw: Draw, name: str) -> tuple[Any, Draw | None]:
-    """A sample of the rows, if it can be drawn where they are; otherwise all, still to be drawn."""
+    """Sample the rows in the warehouse if possible; else return all."""
     ibis = sys.modules["ibis"]
     key = ibis.row_number() if draw.by is None else table[draw.by]
     keyed = table.mutate(**{BUCKET: key.cast("string").hash() & (N_BUCKETS - 1)})
@@ -100,7 +100,7 @@ def _name(source: Any) -> str:
 
 
 def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> Any:
-    """The table of ibis that a SELECT, or the name of a table, stands for."""
+    """The ibis table for a SELECT or a table name."""
     scheme = address.partition("://")[0]
     connection = _connection(scheme, address, name, stack)
     stack.callback(_disconnect, connection)
@@ -141,7 +141,7 @@ def _connection(scheme: str, address: str, name: str, stack: ExitStack) -> Any:
 
 
 def _unwritten(file: Path, stack: ExitStack) -> str:
-    """The address by which SQLite reads a file and changes neither it nor its log.
+    """An address that opens an SQLite file read-only.
 
     A log (-wal) without its index (-shm) is one that no process has open, and is read in a copy:
     SQLite would make the index beside it. Without a log, a database that has one at times is read
@@ -178,7 +178,7 @@ def _copy(table: Any, file: Path) -> None:
 
 
 def _batches(table: Any) -> Any:
-    """A reader of Arrow batches of all rows."""
+    """A reader of Arrow batches over all rows."""
     backend = sys.modules["ibis"].get_backend(table)
     if backend.name == "duckdb":  # whose second version no longer has the name that ibis calls
         return backend.con.sql(str(backend.compile(table))).to_arrow_reader(_BATCH_ROWS)
@@ -187,7 +187,7 @@ def _batches(table: Any) -> Any:
 
 @contextmanager
 def _without_secrets(address: str) -> Iterator[None]:
-    """Errors without the secrets of an address, however a driver writes them."""
+    """Remove the secrets of an address from errors."""
     try:
         with warnings.catch_warnings():  # ibis may be older than the libraries that it calls
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -200,7 +200,7 @@ def _without_secrets(address: str) -> Iterator[None]:
 
 
 def without_secrets(text: str, address: str) -> str:
-    """The part of a message before the first word of an address, but of its scheme and host.
+    """Cut a message before the first secret word of an address.
 
     A driver may write a password in quotes, escaped or encoded, in any case; what follows is its
     rest, perhaps. Nothing is left if a part of the address has no letters or digits to look for.
@@ -228,5 +228,5 @@ def without_secrets(text: str, address: str) -> str:
 
 
 def is_warehouse(address: str) -> bool:
-    """Whether an address is that of a database which ibis reads."""
+    """Whether an address belongs to a database that ibis reads."""
     return address.startswith(WAREHOUSES)
