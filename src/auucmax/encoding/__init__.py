@@ -1,4 +1,4 @@
-"""A raw table as numbers: the kinds of its columns, the texts of its levels, the terms of a model.
+"""Encode raw tables as numeric features.
 
 ``frames`` takes tables of any library and gives results back in it, ``kinds`` recognises what a
 column holds and gives equal values one text whatever the file, ``columns`` holds fitted columns and

@@ -42,7 +42,7 @@ _OUTCOME_TERMS = ("base", "effect")  # terms of levels, estimated from outcomes
 
 @dataclass(frozen=True)
 class Term:
-    """A feature: what of a column's value becomes a number, and the name it is printed by.
+    """A numeric feature derived from a column, with its printed name.
 
     ``kind`` is "value", "missing", "level", "other", "base", "effect", "sine" or "cosine".
     ``level`` is that of a level, or the cycle of a sine or cosine.
@@ -57,7 +57,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Column:
-    """A fitted raw column; its terms follow from it.
+    """A fitted raw column and the terms derived from it.
 
     A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
     their share among all texts; ``takes_new`` if such texts are no mistake though training had few
@@ -84,7 +84,7 @@ class Column:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The column that ``to_plain`` wrote; anything else is a ValueError."""
+        """Restore a column from ``to_plain``; raise a ValueError for anything else."""
         usual = {own.name: own.default for own in fields(cls) if own.default is not MISSING}
         entries = {name: [] if value == () else value for name, value in usual.items()}
         column: Self = read(cls, entries | dict(plain), "a column")
@@ -93,19 +93,19 @@ class Column:
         return column
 
     def to_plain(self) -> dict[str, Any]:
-        """The column as plain JSON; fields that have their default value are left out."""
+        """The column as plain JSON, without default values."""
         held = {own.name: getattr(self, own.name) for own in fields(self)
                 if getattr(self, own.name) != own.default}  # fmt: skip
         return {n: list(v) if isinstance(v, tuple) else v for n, v in held.items()}
 
     @property
     def has_levels(self) -> bool:
-        """Whether it is a category, or a code."""
+        """Whether the column is a category or a code."""
         return self.kind in ("category", "code")
 
     @property
     def outcome_terms(self) -> list[str]:
-        """Kinds of its terms that are estimated from outcomes."""
+        """Kinds of terms that are estimated from outcomes."""
         return [kind for kind in _OUTCOME_TERMS if getattr(self, kind)]
 
     @property
@@ -115,7 +115,7 @@ class Column:
 
     @cached_property
     def terms(self) -> list[Term]:
-        """The features that it makes, in their order; none if it does not tell rows apart.
+        """The features of the column, in order; none if it is constant.
 
         >>> [term.name for term in Column("town", "category", ("a", "b"), has_other=True).terms]
         ['town=a', 'town=b', 'town: other']
@@ -142,14 +142,14 @@ class Column:
 
     @property
     def flaw(self) -> str:
-        """Why it does not tell rows apart, if it has no terms."""
+        """Why the column has no terms, if it has none."""
         if self.has_other or (self.takes_new and not self.levels):
             return "with rare levels only"
         return "with one value" if self.levels or self.fill is not None else "without values"
 
 
 def wave(days: Floats, kind: str, cycle: str) -> Floats:
-    """The sine or cosine of the place of dates in a cycle, 0 where they are missing.
+    """Sine or cosine of the phase of dates in a cycle; 0 where missing.
 
     Rounded, since libraries differ in the last digits of a sine, and trees may cut between these.
 
@@ -164,7 +164,7 @@ def wave(days: Floats, kind: str, cycle: str) -> Floats:
 def write_features(
     features: Floats, column: Column, values: NDArray[Any], means: Floats | None
 ) -> None:
-    """Fill the features of one column, which are all zero, from its values.
+    """Write the features of one column into a zero array.
 
     Values are numbers, NaN where missing; of a column of levels their places among all levels, the
     next place for other texts, -1 where missing. ``means``: the outcome means of each row's level.
@@ -189,7 +189,7 @@ def write_features(
 
 
 def _is_right(column: Column) -> bool:
-    """Whether an encoder may have made it; the types of its fields are right."""
+    """Whether the fields are consistent; their types have been checked."""
     means = [getattr(column, kind) for kind in column.outcome_terms]
     return bool(
         column.kind in KINDS
@@ -206,7 +206,7 @@ def _is_right(column: Column) -> bool:
 
 
 def _are_numbers(levels: Sequence[str]) -> bool:
-    """Whether texts are those of different whole numbers, sorted, as of a column of codes."""
+    """Whether texts are distinct whole numbers in order, as for a column of codes."""
     numbers = [int(level) for level in levels]
     exact = list(map(str, numbers)) == list(levels) and all(abs(n) < 2**53 for n in numbers)
     return bool(numbers) and exact and numbers == sorted(set(numbers))
@@ -219,7 +219,7 @@ _SPREADS = np.geomspace(1e-4, 1e4, 81)  # of levels that are tried, as variances
 
 
 class Means(NamedTuple):
-    """Numbers of the levels of a column, and of other texts, (levels + 1,) each.
+    """Values of the levels of a column, and of other texts, (levels + 1,) each.
 
     All are 0 where levels do not differ.
     """
@@ -229,7 +229,7 @@ class Means(NamedTuple):
 
 
 def fold_of(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) the fold of each row, by a hash of its key."""
+    """The fold of each row by a hash of its key, (n,)."""
     return (pd.util.hash_array(np.asarray(keys)) % np.uint64(N_FOLDS)).astype(np.int64)
 
 
@@ -241,7 +241,7 @@ def sums_of(
     keys: NDArray[Any],
     weight: Floats | None = None,
 ) -> Floats:
-    """Sums of 1, y and y^2 of the rows of a column: (folds, levels + 2, 2 arms, 3).
+    """Sums of 1, y and y^2 by fold, level and arm, (folds, levels + 2, 2, 3).
 
     ``places``: of the levels of the rows, -1 where missing. After the levels come other texts, and
     missing values; arms are control and treated. ``weight``: of rows that do not all count as one.
@@ -255,7 +255,7 @@ def sums_of(
 
 
 def means_of(sums: Floats, fewest_rows: int, *, clearly: bool) -> Means:
-    """The numbers of each level, from sums (levels + 2, 2, 3) of rows.
+    """Outcome-based values of each level, from sums (levels + 2, 2, 3).
 
     Levels of fewer rows have 0; so have effects of levels that have fewer rows of an arm.
     ``clearly``: all have 0 unless they differ by more than chance explains.
@@ -277,7 +277,7 @@ def means_of(sums: Floats, fewest_rows: int, *, clearly: bool) -> Means:
 
 
 def shrunk(deviation: Floats, variance: Floats, known: Bools, clearly: bool = True) -> Floats:
-    """Deviations of levels, and of other texts, that have these variances by chance, shrunk.
+    """Shrink the deviations of levels by their sampling variances.
 
     Those that are not known are 0. How far levels differ is estimated from the levels alone.
 
@@ -303,7 +303,7 @@ def shrunk(deviation: Floats, variance: Floats, known: Bools, clearly: bool = Tr
 
 
 def means_apart(sums: Floats, column: Column) -> Floats:
-    """(folds, levels + 2, outcome terms): numbers of the levels from the rows outside each fold.
+    """Values of the levels from the rows outside each fold, (folds, levels + 2, terms).
 
     For those levels of the column that have a number by all rows.
     """

@@ -1,4 +1,4 @@
-"""A table of numbers, texts, booleans and dates as features of a model, in plain terms.
+"""Encode a table of numbers, texts, booleans and dates as features.
 
 Each feature is one *term* of one column, so that the same encoding can be written as SQL, as JSON
 or as a graph. A fitted encoder is a list of columns and a list of terms, plain data.
@@ -77,7 +77,7 @@ _DECIDED = {
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Features from a raw table: (n, p) numbers, each a term of one column.
+    """Encode a raw table as numeric features (n, p), each a term of one column.
 
     * *value*: the number; 0/1 for a boolean; days since 1970-01-01 (UTC, with fractions) for a
       date. A missing value becomes the median of the training rows, to three digits.
@@ -188,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         keys: ArrayLike | None = None,
         weight: Floats | None = None,
     ) -> Self:
-        """Learn columns and terms from training rows, whatever their order.
+        """Learn columns and terms from training rows; row order does not matter.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         keys: ArrayLike | None = None,
         weight: Floats | None = None,
     ) -> Floats:
-        """Learn from rows, as ``fit`` does, and give their features, (n, p).
+        """Fit, and return the features of the same rows, (n, p).
 
         Terms that are estimated from outcomes have numbers from rows of other folds, so that no
         row's own outcome is in its features: train models on these. To such a model the rows that
@@ -264,7 +264,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.training_features(frame, keys)
 
     def training_features(self, frame: Any, keys: ArrayLike | None = None) -> Floats:
-        """(n, p) features for training, of rows whose outcomes ``fit`` may have seen.
+        """Features (n, p) for training, whose outcome terms come from other folds.
 
         Terms that are estimated from outcomes have numbers from the rows of other folds. ``keys``
         as in ``fit``: a row has the same one here.
@@ -289,7 +289,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
 
     def _decided(self, name: str, kind: str) -> bool | None:
-        """Whether the user decided that a column of this kind has levels; None: no decision."""
+        """The user's decision on whether a column has levels, or None."""
         for option, kinds in _DECIDED.items():
             if name in getattr(self, option):
                 if kind not in kinds:
@@ -302,7 +302,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return None
 
     def _column(self, series: pd.Series) -> tuple[Column, list[str]]:
-        """A fitted column; of a category also the levels beyond the ``max_levels`` first."""
+        """Fit a column; for a category also return the levels beyond ``max_levels``."""
         name, kind, n_rows = str(series.name), kind_of(series), len(series)
         least, most = int(self.min_level_rows), int(self.max_levels)
         decided = self._decided(name, kind)
@@ -362,7 +362,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ), [] if is_code else frequent[most:]
 
     def _learn_means(self, many: Sequence[Column], sums: Mapping[str, Floats]) -> None:
-        """Terms by the outcomes of their levels for columns that have many, from sums of rows."""
+        """Estimate outcome terms for columns with many levels."""
         least = int(self.min_level_rows)
         found: dict[str, Column] = {}
         for column in many:
@@ -400,11 +400,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def code_columns(self) -> list[str]:
-        """The columns whose whole numbers are treated as levels by default."""
+        """Columns whose whole numbers are treated as categories by default."""
         return [column.name for column in self.columns_ if column.kind == "code"]
 
     def transform(self, frame: Any) -> Floats:
-        """(n, p) features of the rows of a table that has the columns of training."""
+        """Features (n, p) of a table with the columns of training."""
         check_is_fitted(self, "terms_")
         return self._features(frame_of(frame, [column.name for column in self.columns_]), None)
 
@@ -432,7 +432,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return features
 
     def accept(self, frame: Any) -> Self:
-        """Categories take unknown texts from now on where these rows have some: as zeros.
+        """Accept new categories from now on, encoded as zeros, where these rows have some.
 
         For rows that were kept from ``fit`` though they were there: a text that is so rare that
         only they have it is no mistake. No feature of any other row changes.
@@ -448,7 +448,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Printed names of the features, (p,)."""
+        """Names of the features, (p,)."""
         check_is_fitted(self, "terms_")
         return np.array([term.name for term in self.terms_], dtype=object)
 
@@ -468,7 +468,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The encoder that ``to_dict`` wrote; anything else is a ValueError."""
+        """Restore an encoder from ``to_dict``; raise a ValueError for anything else."""
         try:
             given = plain["parameters"]
             encoder = cls(**(given | {option: tuple(given[option]) for option in _DECIDED}))
@@ -484,7 +484,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return encoder._set(columns, {}, [column.name for column in columns])
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
-        """Numbers (NaN where missing); of a category the place of the level, -1 where missing."""
+        """Values as numbers (NaN where missing) or level codes (-1 where missing)."""
         kind = kind_of(series)
         if kind not in _TAKES[column.kind]:
             present = series[series.notna()]
@@ -513,7 +513,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return values
 
     def _places(self, series: pd.Series, kind: str, column: Column) -> NDArray[np.intp]:
-        """The place of the level of each row; the number of levels for new values, -1: missing."""
+        """Level code of each row: the number of levels if new, -1 if missing."""
         n_levels = len(column.levels)
         if column.kind == "code":
             values = numbers_of(series, kind)
@@ -549,7 +549,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def three_digits(value: float) -> float:
-    """A number to three digits: a median or a mean may be the value of one person.
+    """Round to three digits, since a median or mean may be the value of one person.
 
     >>> three_digits(1234.5), three_digits(-0.0098765)
     (1230.0, -0.00988)

@@ -1,4 +1,4 @@
-"""Tables of any library at the door: as pandas frames that share their memory, and back.
+"""Convert tables of any library to pandas (sharing memory where possible) and back.
 
 narwhals recognises the table: a frame of polars (lazy ones, too), an Arrow table, a DuckDB
 relation, or any other that it knows. Columns are handed over one by one, by Arrow, and only those
@@ -31,7 +31,7 @@ _WITH_MISSING = {
 def frame_of(
     table: Any, columns: Sequence[str] | None = None, also: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """A table of any library as a pandas frame whose columns have different names, all texts.
+    """Convert a table to a pandas frame with distinct column names, all texts.
 
     ``columns``: only these are read, and all must be there; ``also``: further ones, if there. A
     pandas frame keeps all of its columns, for to choose some would copy them.
@@ -55,7 +55,7 @@ def frame_of(
 
 
 def is_frame(table: Any) -> bool:
-    """Whether something is a table of a library that is known here.
+    """Whether an object is a table of a supported library.
 
     >>> is_frame(pd.DataFrame()), is_frame([[1.0, 2.0]])
     (True, False)
@@ -73,7 +73,7 @@ def is_frame(table: Any) -> bool:
 
 
 def as_given(frame: pd.DataFrame, table: Any, keys: Collection[str | None] = ()) -> Any:
-    """A result in the library of the table that came; of a DuckDB relation, as an Arrow table.
+    """Convert a result to the library of the input (a DuckDB relation becomes Arrow).
 
     ``keys`` are columns of the result that come from the table, and have the types that they have
     there, so that both can be joined. Where no table came, as from a file, the result is as it is.
@@ -103,7 +103,7 @@ def as_given(frame: pd.DataFrame, table: Any, keys: Collection[str | None] = ())
 
 
 def first_rows(frame: Any, n: int) -> Any:
-    """The first rows of a result that :func:`as_given` made."""
+    """The first rows of a result of :func:`as_given`."""
     if isinstance(frame, pd.DataFrame):
         return frame.iloc[:n]
     import narwhals.stable.v2 as nw
@@ -112,7 +112,7 @@ def first_rows(frame: Any, n: int) -> Any:
 
 
 def _known(table: Any) -> tuple[Any, list[str]]:
-    """A table as narwhals knows it, and the names of its columns; ValueError for what is none."""
+    """The narwhals table and its column names; ValueError for other objects."""
     import narwhals.stable.v2 as nw
 
     if not is_frame(table):
@@ -138,7 +138,7 @@ def _known(table: Any) -> tuple[Any, list[str]]:
 
 
 def _without_objects(known: Any) -> Any:
-    """The table, or a ValueError: Arrow would get the addresses of Python objects as values."""
+    """Raise a ValueError for columns of Python objects, which Arrow cannot represent."""
     import narwhals.stable.v2 as nw
 
     if known.implementation.is_polars():
@@ -152,13 +152,13 @@ def _without_objects(known: Any) -> Any:
 
 
 def _arrow(known: Any) -> Any:
-    """The rows of a table of narwhals, lazy or not, as an Arrow table."""
+    """Convert a narwhals table, lazy or not, to Arrow."""
     import_optional("pyarrow", extra="arrow")
     return (known.collect("pyarrow") if hasattr(known, "collect") else known).to_arrow()
 
 
 def _series(column: Any) -> pd.Series:
-    """An Arrow column as a series, of the type that keeps its values as they are."""
+    """Convert an Arrow column to a series without changing its values."""
     from pyarrow import types
 
     if types.is_decimal(column.type):  # floats would round, and objects are slow
@@ -177,7 +177,7 @@ def _series(column: Any) -> pd.Series:
 
 
 def _without_arrow_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of Arrow types as those of an Arrow table are read."""
+    """Convert columns with Arrow types to the types used for Arrow tables."""
     typed = [name for name, own in frame.dtypes.items() if isinstance(own, pd.ArrowDtype)]
     if not typed:
         return frame

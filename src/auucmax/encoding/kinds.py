@@ -1,4 +1,4 @@
-"""What a column holds, and its values as numbers or texts: the one place that looks at types.
+"""Column kinds, and conversion of values to numbers or texts; all type checks are here.
 
 Columns come as pandas series of any type: of numpy, nullable, of Arrow, or Python objects. Columns
 of files that have no types are looked at by DuckDB, all texts of them.
@@ -42,7 +42,7 @@ _ANSWERS = (("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"))
 
 
 def level_text(value: Any) -> str:
-    """The text that stands for a value of a category: equal numbers have one, whatever their type.
+    """Text of a category value; equal numbers have the same text, whatever their type.
 
     >>> level_text("north"), level_text(1), level_text(1.0), level_text(1.5), level_text(True)
     ('north', '1', '1', '1.5', 'true')
@@ -66,7 +66,7 @@ def level_text(value: Any) -> str:
 
 
 def arm_text(value: Any) -> str:
-    """The text that stands for an arm of a trial: a boolean is one, however it is spelt.
+    """Text of an arm label; booleans are the same however they are spelt.
 
     >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
     ('true', 'true', '1', 'Mail')
@@ -76,7 +76,7 @@ def arm_text(value: Any) -> str:
 
 
 def counted_as(text: str, levels: Collection[str]) -> str | None:
-    """The text that a text of a category counts as, which may be a level; None: as missing.
+    """Normalise the text of a category to a level; None means missing.
 
     >>> counted_as("1.0", {"1"}), counted_as("1.0", {"1", "1.0"}), counted_as("NA", {"1"})
     ('1', '1.0', None)
@@ -92,7 +92,7 @@ def counted_as(text: str, levels: Collection[str]) -> str | None:
 
 
 def other_spellings(levels: Collection[str]) -> dict[str, str]:
-    """Texts of booleans that are no levels, and the level that each counts as.
+    """Alternative spellings of boolean levels, and the level of each.
 
     A word that is a level in two spellings is distinguished by them, and has no others. Where the
     levels are no and yes, n and y, or f and t, booleans are these: a database may have read so.
@@ -126,7 +126,7 @@ def _without_end_zeros(text: str) -> str:
 
 
 def places_of(texts: Sequence[str], levels: Sequence[str]) -> tuple[NDArray[np.intp], list[str]]:
-    """The place of each text among the levels, and the texts that are no level.
+    """Level code of each text, and the texts that are not levels.
 
     Such texts have the place after all levels, missing ones have -1. One more -1 is at the end:
     rows without a value have the code -1, so that ``places[codes]`` is right for them as well.
@@ -139,7 +139,7 @@ def places_of(texts: Sequence[str], levels: Sequence[str]) -> tuple[NDArray[np.i
 
 
 def outcome_numbers(column: pd.Series) -> pd.Series:
-    """An outcome as numbers: yes or no, y or n, true or false, t or f (any case) are 1 or 0.
+    """Convert an outcome to numbers; yes/no, y/n, true/false, t/f (any case) become 1/0.
 
     Numbers and booleans, and texts that are numbers, stay as they are; so do missing values. Other
     texts, and words of two pairs, are errors.
@@ -191,7 +191,7 @@ _INFERRED = {
 
 
 def kind_of(series: pd.Series) -> str:
-    """One of ``KINDS``, but no "code"; "mixed" for texts beside numbers; "empty" for none at all.
+    """Kind of a column, one of ``KINDS``; "mixed" or "empty" if there is no single kind.
 
     >>> kind_of(pd.Series(["a", None])), kind_of(pd.Series([True])), kind_of(pd.Series([None]))
     ('category', 'boolean', 'empty')
@@ -209,7 +209,7 @@ def kind_of(series: pd.Series) -> str:
 
 
 def kind_of_type(dtype: Any) -> str | None:
-    """What a type of pandas, or of Arrow in pandas, tells; None if the values have to.
+    """Kind implied by a pandas or Arrow dtype; None if the values must decide.
 
     >>> kind_of_type(np.dtype("int8")), kind_of_type(np.dtype(object))
     ('number', None)
@@ -227,7 +227,7 @@ def kind_of_type(dtype: Any) -> str | None:
 
 
 def unknown_kind(series: pd.Series) -> ValueError:
-    """The error for a column of several kinds, or of values that no kind has."""
+    """Error for a column of several kinds, or of unknown values."""
     example = series[series.notna()].iloc[0]
     return ValueError(
         f"column {series.name!r} should hold numbers, texts, booleans or dates, and one of "
@@ -237,7 +237,7 @@ def unknown_kind(series: pd.Series) -> ValueError:
 
 
 def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
-    """Numbers, booleans or dates (days since 1970-01-01, UTC) as float64, NaN where missing.
+    """Convert numbers, booleans or dates (days since 1970-01-01, UTC) to float64.
 
     Infinite numbers are an error, unless ``finite`` is False.
 
@@ -259,7 +259,7 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
 
 
 def moments_of(series: pd.Series) -> pd.Series:
-    """Dates and moments of any type as moments of UTC; one without a zone is taken to be UTC.
+    """Convert dates and timestamps to UTC; those without a zone are taken as UTC.
 
     >>> import datetime
     >>> moments_of(pd.Series([datetime.date(9999, 12, 31), None]))[0].year
@@ -272,7 +272,7 @@ def moments_of(series: pd.Series) -> pd.Series:
 
 
 def infinite_numbers(name: Any, count: int) -> ValueError:
-    """The error for a column with infinite numbers."""
+    """Error for a column with infinite numbers."""
     return ValueError(
         f"column {name!r} should hold finite numbers, got {count} infinite. Clip them, or make "
         f"them missing."
@@ -280,7 +280,7 @@ def infinite_numbers(name: Any, count: int) -> ValueError:
 
 
 def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
-    """Rows of each value, sorted, if numbers (none missing) are probably codes; None if not.
+    """Number of rows per value, if a complete numeric column is probably a code; else None.
 
     See :func:`are_codes`.
 
@@ -295,7 +295,7 @@ def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
 
 
 def value_counts(values: Floats) -> dict[float, int] | None:
-    """Rows of each value, if numbers (none missing) are few whole ones; None if not.
+    """Number of rows per value, if they are few whole numbers without missing ones; else None.
 
     The first rows decide for most columns.
     """
@@ -309,7 +309,7 @@ def value_counts(values: Floats) -> dict[float, int] | None:
 
 
 def are_codes(counts: Mapping[float, int], fewest_rows: int) -> bool:
-    """Whether numbers, by how many rows have each, are probably codes and no quantities.
+    """Whether numbers, by their frequencies, are probably codes rather than quantities.
 
     They are 3 to 10 whole numbers, which repeat: twice on average, and two of them in so many rows
     that they make levels. (Levels of fewer rows would tell less than the numbers do.) Codes are
@@ -324,7 +324,7 @@ def are_codes(counts: Mapping[float, int], fewest_rows: int) -> bool:
 
 
 def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
-    """The place of each number among levels of codes; after all of them if none; -1 where missing.
+    """Level code of each number: the number of levels if new, -1 if missing.
 
     >>> code_places(np.array([2.0, np.nan, 5.0, 1.0]), ["1", "2"])
     array([ 1, -1,  2,  0])
@@ -337,7 +337,7 @@ def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
 
 
 def are_number_texts(present: pd.Series) -> bool:
-    """Whether all values, of which none is missing, are texts of plain numbers.
+    """Whether all values (none missing) are texts of plain numbers.
 
     >>> are_number_texts(pd.Series(["12", "-0.5"])), are_number_texts(pd.Series(["0012", "1"]))
     (True, False)
@@ -349,7 +349,7 @@ def are_number_texts(present: pd.Series) -> bool:
 
 
 def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]:
-    """Code of the text of each row (-1 where missing), and the texts.
+    """Text codes of the rows (-1 where missing), and the distinct texts.
 
     >>> texts_of(pd.Series([2.0, None, 1.0, 2.0]), "number")
     (array([ 0, -1,  1,  0]), ['2', '1'])
@@ -370,7 +370,7 @@ def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]
 
 
 def _exact_text(value: Any, name: Any) -> str:
-    """The text of a value, unless it is a float that stands for several whole numbers."""
+    """Text of a value; a float too large to be an exact integer is an error."""
     if isinstance(value, (float, np.floating)) and np.isfinite(value):
         digits = np.finfo(type(value)).nmant + 1
         if abs(float(value)) >= 2.0**digits:
@@ -383,7 +383,7 @@ def _exact_text(value: Any, name: Any) -> str:
 
 
 def truths_of(series: pd.Series, kind: str) -> tuple[Floats, list[Any]]:
-    """Booleans, their texts, or 0 and 1, as numbers, NaN where missing; and values that are none.
+    """Convert booleans (also as text or 0/1) to numbers, NaN where missing; list invalid values.
 
     >>> truths_of(pd.Series(["True", "false", "0", "NA", "yes"]), "category")
     (array([ 1.,  0.,  0., nan, nan]), ['yes'])

@@ -1,4 +1,4 @@
-"""Slow twins: features, and outcome terms of levels, by their definitions."""
+"""Slow twins of the encoder, straight from the definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from auucmax.encoding.kinds import TRUTHS, counted_as, level_text
 
 
 def truth_slow(value: Any) -> float | None:
-    """One boolean, number or text as 0 or 1, None where it is missing: the twin of ``truths``."""
+    """Slow twin of ``truths_of``: one value as 0, 1 or None."""
     if not isinstance(value, str):
         return float(value)
     text = counted_as(value, TRUTHS)
@@ -26,7 +26,7 @@ def truth_slow(value: Any) -> float | None:
 
 
 def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
-    """The definition of the features, a row and a term at a time: the twin of ``transform``."""
+    """Slow twin of ``transform``: one row and term at a time."""
     columns = {column.name: column for column in encoder.columns_}
 
     def feature(term: Term, value: Any) -> float:
@@ -70,7 +70,7 @@ def means_slow(
     levels: Sequence[str],
     fewest_rows: int,
 ) -> Means:
-    """The definition, a level at a time: the twin of ``means_of``, for texts as levels spell them.
+    """Slow twin of ``means_of``: one level at a time.
 
     ``clearly`` is True.
     """
@@ -101,7 +101,7 @@ def means_slow(
 
 
 def _shrunk_slow(numbers: Sequence[tuple[float, float]]) -> list[float]:
-    """Deviations with their variances, the last of them that of other texts, shrunk."""
+    """Shrink deviations with these variances; the last is that of other texts."""
     known = [(d, v) for d, v in numbers[:-1] if v > 0]
     if not known:
         return [0.0] * len(numbers)

@@ -1,4 +1,4 @@
-"""AUUC-max: the linear score that maximises a smooth stand-in for AUUC under a norm constraint."""
+"""AUUC-max: a linear score that maximises a smooth surrogate of AUUC over a ball."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class AUUCMax(UpliftEstimator):
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
+        """Fit to the rows of a trial: arrays, or rows that are read batch by batch.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class AUUCMax(UpliftEstimator):
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
+        """AUUC (joint ranking) of the scores of ``X``, an array or rows read by batch.
 
         Of these it is right to :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
         """
@@ -312,7 +312,7 @@ class AUUCMax(UpliftEstimator):
         known: Known,
         kept: Rows | None,
     ) -> tuple[Candidate, LowerBound | None, TopFit | None]:
-        """The best candidate, its paper bound and the fit over the largest ball.
+        """Select the best candidate; return it with its bound and the fit on the largest ball.
 
         The bound is None without a choice, and of outcomes that are not 0/1. ``few`` are the rows
         of ``training`` as they were given.
@@ -389,7 +389,7 @@ class AUUCMax(UpliftEstimator):
         candidates: list[Candidate],
         top: TopFit | None,
     ) -> tuple[Floats, Floats]:
-        """Mean AUUC of the candidates' norms over the folds, and its standard error."""
+        """Mean cross-validated AUUC of each candidate norm, with its standard error."""
         rows, levels, seed = training.rows, training.levels, seed_of(self.random_state)
         assert isinstance(rows, ArrayRows)  # rows are searched in memory
         fewest = np.bincount(heaps(rows.y, rows.treated, levels), minlength=4).min()
@@ -419,7 +419,7 @@ class AUUCMax(UpliftEstimator):
         return Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
 
     def _check_selection(self, known: Known, rows: Rows) -> None:
-        """Raise a ValueError for a bound or a certificate of outcomes that it is not for."""
+        """Raise a ValueError if the selection criterion does not support these outcomes."""
         if self.selection in ("bound", "certificate") and not known.levels.binary:
             why = (
                 "the paper's bound is proved for no other"
@@ -475,7 +475,7 @@ def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) 
 
 
 def _auuc(rows: Rows, coef: Floats, ranking: RankingKind = "joint") -> float:
-    """AUUC of the scores X coef; of rows in memory exactly, of others by bins of scores."""
+    """AUUC of the scores X coef, exact in memory, else from bins."""
     if isinstance(rows, ArrayRows):
         X, y, treated, weight = rows.columns
         return Levels.of_rows(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)

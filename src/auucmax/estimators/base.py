@@ -1,4 +1,4 @@
-"""What all estimators share: how they are called, how they score, what scikit-learn may ask.
+"""The base class of all estimators, and helpers for scikit-learn.
 
 Pipelines, searches and wrappers hold other models: how these are copied, seeded, fitted and counted
 is here, too.
@@ -32,7 +32,7 @@ from auucmax.rows.base import hash_keys
 
 
 def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
-    """``model.fit(X, y, **rows)``; pipelines and searches hand treatment and weights on.
+    """Call ``model.fit(X, y, **rows)``, routing treatment and weights through pipelines.
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
@@ -49,7 +49,7 @@ def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
 
 
 def copy_with(model: Any, **values: Any) -> Any:
-    """A clone in which the parameters of these names are set, in the models inside it as well.
+    """Clone a model and set these parameters, also in nested models.
 
     >>> from auucmax import TwoModels
     >>> copy_with(TwoModels(control="b"), control=None).control is None
@@ -61,14 +61,14 @@ def copy_with(model: Any, **values: Any) -> Any:
 
 
 def free_random_states(model: Any) -> list[str]:
-    """Names of the random states that are None, in the models inside it as well."""
+    """Names of unset random states, also in nested models."""
     copy = clone(model)
     own, values = _own_parameters(model, copy), copy.get_params()
     return [name for name, last in own.items() if last == "random_state" and values[name] is None]
 
 
 def count_parameters(*models: Any) -> int | None:
-    """How many numbers fitted models hold together; None where that is not known.
+    """Number of fitted parameters of models; None if unknown.
 
     What a model says of itself; else coefficients and intercepts of linear models and networks,
     nodes of trees, dual coefficients and support vectors of kernel machines; of a pipeline the last
@@ -128,7 +128,7 @@ def _count_arrays(model: Any) -> int | None:
 
 
 def _own_parameters(model: Any, copy: Any) -> dict[str, str]:
-    """Full name of each parameter of the copy -> its last part.
+    """Full parameter names of a clone, with their last parts.
 
     A model that a clone shares, because it is fitted already, is the user's own: left out.
     """
@@ -140,7 +140,7 @@ def _own_parameters(model: Any, copy: Any) -> dict[str, str]:
 
 
 def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floats | None:
-    """Weights of (some of) the rows: as they are if whole, else scaled to mean 1.
+    """Row weights: unchanged if whole numbers, else scaled to mean 1.
 
     Whole numbers count copies, and a penalised model of more rows is penalised less. Others have
     no such meaning, and should not set the strength of a penalty by their units.
@@ -160,17 +160,17 @@ def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floa
 
 
 def seed_of(random_state: int | None) -> int:
-    """The seed of the hash that draws parts of rows: the same for the same random state."""
+    """Seed for hash-based sampling, derived from a random state."""
     return int(np.random.default_rng(random_state).integers(2**62))
 
 
 def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
-    """0..3 for each row: control without and with response, treated without and with."""
+    """Cell of each row, 0..3: control without and with response, then treated."""
     return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
 
 
 def fold_codes(rows: ArrayRows, n_folds: int, seed: int, cut: float = 0.5) -> NDArray[np.int64]:
-    """(n,) the fold of each row; every fold has its share of each arm and outcome.
+    """Fold of each row, stratified by arm and outcome, (n,).
 
     The rows of an arm and outcome, above ``cut`` or not, are taken in the order of a hash of their
     keys. There are no more folds than the rarest outcome of an arm has rows.
@@ -217,7 +217,7 @@ class UpliftEstimator(BaseEstimator):
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn to rank from the rows of a trial.
+        """Fit to the rows of a trial.
 
         Parameters
         ----------
@@ -249,12 +249,12 @@ class UpliftEstimator(BaseEstimator):
         return self._binary_outcome
 
     def predict(self, X: Any) -> Floats:
-        """Scores, (n,): the higher, the sooner a person should be treated."""
+        """Predict scores, (n,); people with higher scores should be treated first."""
         self._check_is_fitted()
         return self._predict(self._check_rows(X, reset=False))
 
     def predict_checked(self, X: NDArray[Any]) -> Floats:
-        """Scores of an array of finite numbers, in the order of the features; nothing is checked.
+        """Predict scores without validation of X.
 
         Of one row, checks would take longer than the score.
         """
@@ -278,14 +278,14 @@ class UpliftEstimator(BaseEstimator):
         )
 
     def _check_rows(self, X: Any, **how: Any) -> Any:
-        """X as ``_fit`` and ``_predict`` get it; ``how`` goes to ``validate_data``."""
+        """Validate X; ``how`` is passed to ``validate_data``."""
         finite = "allow-nan" if self._allows_missing else True
         kinds = [np.float64, np.float32]  # others become float64
         return validate_data(self, X, dtype=kinds, ensure_all_finite=finite, **how)
 
     @property
     def _allows_missing(self) -> bool:
-        """Whether values of X may be missing (NaN)."""
+        """Whether X may contain NaN."""
         return False
 
     def __sklearn_tags__(self) -> Any:
@@ -306,7 +306,7 @@ class UpliftEstimator(BaseEstimator):
 
 
 def _check_size(X: Any) -> None:
-    """Raise a ValueError for numbers whose squares float64 cannot hold."""
+    """Raise a ValueError for numbers whose squares overflow float64."""
     if isinstance(X, np.ndarray) and X.dtype == np.float64 and X.size:
         size = max(float(X.max()), -float(X.min()))
         if size > LARGEST:

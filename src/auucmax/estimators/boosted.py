@@ -1,4 +1,4 @@
-"""Boosted trees for the effect of a treatment, grown from a linear start by likelihood.
+"""Boosted trees for the treatment effect, starting from a linear model.
 
     logit P(y = 1 | x, t) = g(x) + d f(x),    d = t - share of treated rows
 
@@ -44,7 +44,7 @@ _RATE = 0.06
 
 
 class BoostedEffect(UpliftEstimator):
-    """HB: boosted trees for the base rate and for the effect, from two linear starts.
+    """HB: boosted trees for base rate and treatment effect, with linear starts.
 
         score(x) = sum_m weight_m (P_m(y = 1 | x, treated) - P_m(y = 1 | x, control))
 
@@ -152,7 +152,7 @@ class BoostedEffect(UpliftEstimator):
         return scores
 
     def _formula(self) -> Formula:
-        """A part for each arm and member: g + (1 - share) f, and g - share f."""
+        """One formula part per arm and member: g + (1 - share) f, and g - share f."""
         link, (treated, control) = loss_of(self.modelled_).link, self.amounts_.tolist()
         trees = [own for m in self.members_ for own in (m.base_trees, m.effect_trees) if own]
         parts, n_before = [], 0
@@ -186,7 +186,7 @@ class BoostedEffect(UpliftEstimator):
 
 
 class Member(NamedTuple):
-    """g(x) = base_intercept + base_coef.x + trees, f(x) likewise, and the weight of the two.
+    """One member: base rate g(x) and effect f(x), each linear plus trees, with a weight.
 
     ``base_trees`` and ``effect_trees`` are None, if there are none.
     """
@@ -202,7 +202,7 @@ class Member(NamedTuple):
     def parts(
         self, X: NDArray[Any], numbers: NDArray[Any], threads: int | None
     ) -> tuple[Floats, Floats]:
-        """g and f of rows; ``numbers`` are X with something for missing values."""
+        """g and f of rows; ``numbers`` are X with missing values imputed."""
         base = numbers @ self.base_coef + self.base_intercept
         effect = numbers @ self.effect_coef + self.effect_intercept
         for part, trees in ((base, self.base_trees), (effect, self.effect_trees)):
@@ -212,13 +212,13 @@ class Member(NamedTuple):
 
     @property
     def n_parameters(self) -> int:
-        """Coefficients, and a number for each leaf and each split."""
+        """Number of parameters: coefficients, leaves and splits."""
         trees = [own for own in (self.base_trees, self.effect_trees) if own is not None]
         return 2 + 2 * len(self.base_coef) + sum(len(own.feature) for own in trees)
 
 
 class _Growing:
-    """Rows, by fold, and starts from which trees grow."""
+    """Training rows by fold, and the linear starts."""
 
     def __init__(self, rows: ArrayRows, path: Path, loss: Loss, n_threads: int) -> None:
         fold = path.fold
@@ -235,7 +235,7 @@ class _Growing:
     def chosen(
         self, start: Floats, base_rounds: Sequence[int], effect_rounds: Sequence[int]
     ) -> tuple[int, int, float]:
-        """Numbers of trees for g and f that folds choose, and the loss of folds in total."""
+        """Numbers of trees for g and f chosen by cross-validation, and their loss."""
         models = np.einsum("s,fsij->fij", start, self.path.fold_models)
         parts = [self._outside(k) for k in range(len(models))]
         logits = [g + self.d * f for g, f in map(self._linear, models)]
@@ -246,7 +246,7 @@ class _Growing:
         return n_base, n_effect, loss
 
     def member(self, weight: float, start: Floats, n_base: int, n_effect: int) -> Member:
-        """On all rows, with the numbers of trees that folds have chosen."""
+        """Fit a member on all rows with the chosen numbers of trees."""
         model = np.einsum("s,sij->ij", start, self.path.models)
         (g, f), every = self._linear(model), np.array([[0, self.n_rows]])
         base = self._base(g + self.d * f, every)
@@ -258,18 +258,18 @@ class _Growing:
         return Member(weight, float(b0), b, float(f0), c, *trees)
 
     def _linear(self, model: Floats) -> tuple[Floats, Floats]:
-        """g and f of all rows by coefficients (2, terms)."""
+        """Linear starts g and f of all rows, from coefficients (2, terms)."""
         intercept, coef = self.path.design.unscaled(model)
         found = filled(self.X, self.path.design.fill) @ coef.T + intercept
         return found[self.order, 0], found[self.order, 1]
 
     def _outside(self, fold: int) -> NDArray[np.int64]:
-        """The ranges of the rows outside of a fold."""
+        """Row ranges outside a fold."""
         ranges = (0, self.edges[fold]), (self.edges[fold + 1], self.n_rows)
         return np.array([own for own in ranges if own[0] < own[1]])
 
     def _best(self, runs: list[Boosting], rounds: Sequence[int]) -> tuple[int, float, list[Floats]]:
-        """The number of trees of the smallest loss, that loss, and what so many give."""
+        """The number of trees with the smallest loss, that loss, and the fit with so many."""
         best, lowest, worse = 0, np.inf, 0
         scores: list[Floats] = []
         with ThreadPoolExecutor(min(self.n_threads, len(runs))) as pool:
@@ -285,20 +285,20 @@ class _Growing:
         return best, lowest, scores
 
     def _loss(self, run: Boosting, fold: int, n_trees: int) -> float:
-        """Loss in total of the rows of a fold, with so many trees."""
+        """Total loss on the rows of a fold with this many trees."""
         run.grow(n_trees)
         own = slice(self.edges[fold], self.edges[fold + 1])
         z = run.offset[own] + run.slope[own] * run.score[own]
         return float(self.loss.value(z, self.y[own]) @ self.weight[own])
 
     def _base(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
-        """Trees for g."""
+        """Boosting for the base rate g."""
         least = int(np.clip(np.diff(parts).sum() / 60, 20, 300))
         growth = Growth(6, _RATE, least, 1.0, least_hessian=1e-3)
         return Boosting(self.bins, offset, self.one, self.y, self.weight, parts, growth, self.loss)
 
     def _effect(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
-        """Trees for f."""
+        """Boosting for the effect f."""
         own = np.concatenate([np.arange(*part) for part in parts])
         least = int(np.clip(len(own) / 40, 30, 600))
         penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread

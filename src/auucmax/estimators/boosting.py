@@ -1,4 +1,4 @@
-"""Boosted trees for a part of the log-odds of an outcome: histograms, a few leaves, best first.
+"""Histogram-based boosting of small trees, grown best first.
 
     logit P(y = 1) = offset + slope s(x),    s = sum of trees
 
@@ -37,7 +37,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Columns of numbers in bins of about equally many rows.
+    """Numeric columns in bins with about equally many rows.
 
     ``codes`` (columns, n), the number of columns rounded up to a multiple of 4: how many ``cuts``
     of its column lie below a value, or 255 where it is missing. ``has_gap`` (columns,): whether
@@ -54,7 +54,7 @@ class Bins:
 
     @classmethod
     def of(cls, X: NDArray[Any], order: Whole | None = None) -> Bins:
-        """Bins of the rows of X, which are taken in an order."""
+        """Bin the rows of X in a given order."""
         n, d = X.shape
         codes = np.zeros((-(-d // _LANES) * _LANES, n), dtype=np.uint8)
         cuts, has_gap = [], np.zeros(d, dtype=bool)
@@ -69,12 +69,12 @@ class Bins:
 
     @property
     def n_bins(self) -> Whole:
-        """(columns,) without the one of missing values."""
+        """Number of bins per column, without that of missing values, (columns,)."""
         return np.array([len(own) + 1 for own in self.cuts], dtype=np.int64)
 
 
 def _cuts(values: NDArray[Any]) -> Floats:
-    """Between neighbouring values, all of them or some; ``values`` are sorted."""
+    """Cut points between neighbouring values; ``values`` are sorted."""
     last = np.flatnonzero(values[1:] > values[:-1])  # the places after which a value changes
     if len(last) >= MOST_BINS:
         wanted = np.arange(1, MOST_BINS) * len(values) / MOST_BINS - 1
@@ -85,7 +85,7 @@ def _cuts(values: NDArray[Any]) -> Floats:
 
 
 class Growth(NamedTuple):
-    """How trees grow; ``rate`` is what of a Newton step is taken."""
+    """Growth parameters of trees; ``rate`` is the learning rate."""
 
     n_leaves: int
     rate: float
@@ -106,7 +106,7 @@ class Tree(NamedTuple):
 
 @dataclass(eq=False)
 class Boosting:
-    """Trees that are grown one after the other; ``score`` (n,) is what they give all rows.
+    """Trees grown one after the other; ``score`` (n,) is their current sum.
 
     ``offset``, ``slope``, ``y`` and ``weight`` are (n,); ``parts`` (m, 2) the ranges of rows that
     are trained on: the others are scored.
@@ -131,7 +131,7 @@ class Boosting:
         self.scales = _STEPS / (np.array(largest) * self.weight.max())
 
     def grow(self, n_trees: int) -> None:
-        """Until there are so many, or no leaf can be split any more."""
+        """Grow until there are this many trees, or no leaf can be split."""
         if self.is_done or len(self.trees) >= n_trees:
             return
         from auucmax.estimators import trees_kernel as kernel
@@ -169,7 +169,7 @@ class Boosting:
 
 
 def tree_scores(trees: Sequence[Tree], bins: Bins) -> TreeScores:
-    """Trees as arrays that score rows of numbers.
+    """Convert trees to arrays that score rows.
 
     A value that is missing where none was in training counts as 0, as with LightGBM.
     """
@@ -192,7 +192,7 @@ def tree_scores(trees: Sequence[Tree], bins: Bins) -> TreeScores:
 
 
 def grow_slow(boosting: Boosting) -> Tree | None:
-    """The next tree of :class:`Boosting`, row by row and split by split; None if there is none."""
+    """Slow twin: the next tree of :class:`Boosting`, row by row; None if there is none."""
     how, sums = boosting.growth, _Sums.of(boosting)
     node = np.zeros(len(sums.gradient), dtype=np.int64)
     splits: list[tuple[int, ...]] = []
@@ -214,7 +214,7 @@ def grow_slow(boosting: Boosting) -> Tree | None:
 
 
 class _Sums(NamedTuple):
-    """Rows to learn from: codes (columns, m), gradients and Hessians (m,) as whole numbers."""
+    """Training rows: codes (columns, m) with integer gradients and Hessians (m,)."""
 
     bins: Bins
     codes: Codes
@@ -237,7 +237,7 @@ class _Sums(NamedTuple):
         return (own > code) & ~((own == GAP) & bool(gap_left))
 
     def value(self, some: Bools, how: Growth) -> float:
-        """The Newton step of some rows."""
+        """Newton step for these rows."""
         first, second = self.gradient[some].sum(), self.hessian[some].sum()
         return float(-(first / self.scales[0]) / (second / self.scales[1] + how.penalty))
 
@@ -247,7 +247,7 @@ class _Sums(NamedTuple):
     def best_split(
         self, inside: Bools, how: Growth, is_open: list[bool]
     ) -> tuple[float, tuple[int, int, int]]:
-        """Its gain, or 0, and column, last code on the left, missing left; closes columns."""
+        """Best split: gain (or 0), column, last code on the left, side of missing values."""
         best, found = 0.0, (0, 0, 0)
         each = inside.sum() / self.hessian[inside].sum()
         for column, cuts in enumerate(self.bins.cuts):

@@ -1,4 +1,4 @@
-"""The mean of the ranks that several models give: by default a linear one and boosted trees.
+"""The mean rank of several models, by default a linear one and boosted trees.
 
 A score of one model says little on the scale of another; ranks are on one scale. A model's rank of
 a person is that of the score among the training rows, between 0 and 1, which is kept
@@ -29,7 +29,7 @@ LEAST_ROWS = 20  #: whose scores a knot is the mean of
 
 
 class UpliftEnsemble(UpliftEstimator):
-    """Mean of the ranks of a logistic model with shrunk interactions and of boosted trees.
+    """Mean rank of a logistic model with shrunk interactions and of boosted trees.
 
     Or of any other models.
 
@@ -95,7 +95,7 @@ class UpliftEnsemble(UpliftEstimator):
         self._count()
 
     def new_members(self) -> list[Any]:
-        """The models that are to be fitted, with their seeds.
+        """The models to be fitted, with their seeds.
 
         Models of different kinds have one seed, so that those that use folds use the same; a
         second model of a kind has another, or it would be the first one again.
@@ -146,7 +146,7 @@ class UpliftEnsemble(UpliftEstimator):
 
 
 def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:
-    """(2, k) scores, increasing, and their ranks between 0 and 1.
+    """Knots (2, k): increasing scores, and their ranks between 0 and 1.
 
     A knot is the mean of at least 20 rows' scores, and of their ranks, so that it tells nobody's
     score; rows of one score share their middle rank. Two further knots, as far out as the next ones

@@ -1,4 +1,4 @@
-"""Scores that are a formula of the features: what a model holds, saves and exports.
+"""Scores as formulas of the features, which models hold, save and export.
 
     score(x) = constant + sum_k weight_k link_k(intercept_k + coef_k . e(x))
 
@@ -26,7 +26,7 @@ _TREE = [field.name for field in fields(TreeScores)]
 
 
 class FormulaError(ValueError):
-    """The scores of a model are not a formula of this kind, or cannot be shown to be one."""
+    """The scores of a model cannot be expressed as a supported formula."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Formula:
 
     @property
     def is_linear(self) -> bool:
-        """Whether it is a constant and one linear part."""
+        """Whether the formula is a constant plus one linear part."""
         plain = not self.hinges and not self.trees and len(self.parts) == 1
         return plain and self.parts[0].link == "identity"
 
@@ -120,7 +120,7 @@ class RankMean:
 
 
 def to_arrays(formula: Formula | RankMean) -> dict[str, NDArray[Any]]:
-    """The formula as arrays by name, from which :func:`from_arrays` makes it again.
+    """The formula as named arrays; :func:`from_arrays` restores it.
 
     Names of member k begin with ``k.``; that of a ``RankMean`` has ``k.knots``.
     """
@@ -145,7 +145,7 @@ def to_arrays(formula: Formula | RankMean) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Formula | RankMean:
-    """The formula that :func:`to_arrays` wrote, or a ValueError for anything else.
+    """Restore a formula from :func:`to_arrays`; raise a ValueError for anything else.
 
     >>> line = Formula((Part(1.0, "identity", 0.5, np.array([2.0])),))
     >>> from_arrays(to_arrays(line), 1)([[1.0]])
@@ -178,7 +178,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Formula 
 
 
 def _member(left: dict[str, NDArray[Any]], start: str, n_features: int) -> Formula:
-    """One formula, whose arrays are taken out of ``left``."""
+    """Restore one formula, consuming its arrays from ``left``."""
     trees: list[TreeScores] = []
     while f"{start}trees.{len(trees)}.roots" in left:
         own: dict[str, Any] = {
@@ -209,7 +209,7 @@ def _member(left: dict[str, NDArray[Any]], start: str, n_features: int) -> Formu
 def _take(
     left: dict[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], dtype: Any = np.float64
 ) -> NDArray[Any]:
-    """An array of this type and shape (None: any length), or a ValueError."""
+    """Take an array of this type and shape (None: any length), or raise a ValueError."""
     array = left.pop(name)
     fits = array.ndim == len(shape) and all(
         wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)

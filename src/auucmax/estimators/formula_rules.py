@@ -1,4 +1,4 @@
-"""The formula of a fitted estimator's scores, checked against its ``predict``."""
+"""Derive formulas of fitted estimators, and check them against ``predict``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _N_CHECKS = 16
 
 
 def formula_of(estimator: Any) -> Formula | RankMean:
-    """The formula of a fitted model's scores, checked against its ``predict``.
+    """Formula of a fitted model's scores, checked against its ``predict``.
 
     An estimator gives it in ``_formula``: AUUCMax (not with scale="unit-rows"), TwoModels,
     ClassTransformation, TransformedOutcome and ResponseModel (if the models inside are linear or
@@ -57,7 +57,7 @@ def formula_of(estimator: Any) -> Formula | RankMean:
 
 
 def plain_formula(estimator: Any) -> Formula | RankMean:
-    """The formula of a fitted estimator, or of one in a search or behind scalers, not checked."""
+    """Formula of a fitted estimator, also inside a search or pipeline; not checked."""
     if hasattr(estimator, "best_estimator_"):
         return plain_formula(estimator.best_estimator_)
     if hasattr(estimator, "steps"):
@@ -79,7 +79,7 @@ def plain_formula(estimator: Any) -> Formula | RankMean:
 
 
 def linear_part(model: Any) -> Part:
-    """A scikit-learn model of the outcome: linear, or logistic, perhaps on scaled features."""
+    """Formula part of a linear or logistic scikit-learn model, perhaps with scaling."""
     inner = getattr(model, "best_estimator_", None)
     if inner is not None:
         return linear_part(inner)
@@ -94,7 +94,7 @@ def linear_part(model: Any) -> Part:
 
 
 def _scaled(part: Part, steps: list[Any]) -> Part:
-    """The part as a function of what goes into the steps, each of which scales columns."""
+    """Rewrite a part in terms of the unscaled inputs of a pipeline."""
     for step in reversed(steps):
         if step is None or step == "passthrough":
             continue
@@ -105,7 +105,7 @@ def _scaled(part: Part, steps: list[Any]) -> Part:
 
 
 def _affine(step: Any, d: int) -> tuple[Floats, Floats]:
-    """factor, shift of a scaler: x -> factor x + shift."""
+    """Factor and shift of a scaler: x -> factor x + shift."""
     name = type(step).__name__
     one, zero = np.ones(d), np.zeros(d)
     scale = getattr(step, "scale_", None)
@@ -123,7 +123,7 @@ def _affine(step: Any, d: int) -> tuple[Floats, Floats]:
 
 
 def _telling_rows(part: Part, n_features: int, rng: np.random.Generator) -> Floats:
-    """Rows with intercept + coef . x around 0, where a sigmoid differs from other links."""
+    """Rows with linear predictors around 0, where link functions differ."""
     coef = part.coef[:n_features]
     counts = np.abs(coef) > 1e-12 * np.abs(coef).max()
     used = max(int(counts.sum()), 1)

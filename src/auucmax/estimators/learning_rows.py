@@ -1,4 +1,4 @@
-"""What AUUC-max needs to know of its rows before it is fitted, in memory or in batches."""
+"""Statistics of the rows that AUUC-max needs before fitting, in memory or by batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Share
 
 
 class Known(NamedTuple):
-    """What a fit starts from; ``sums`` and ``checksum`` only of rows read batch by batch."""
+    """Statistics of the rows; ``sums`` and ``checksum`` only for streams."""
 
     n_rows: int
     levels: OutcomeLevels
@@ -54,7 +54,7 @@ def heap_weights(rows: ArrayRows, levels: OutcomeLevels) -> Floats:
 
 
 def known_of(rows: Rows, scale: str) -> Known:
-    """Levels of the outcome and scaling: of a stream one reading, more if outcomes are not 0/1."""
+    """Compute outcome levels and scaling, in one pass over a stream or a few more."""
     if isinstance(rows, ArrayRows):
         scaling = fit_scaling(rows.X, scale, rows.weight)
         return Known(len(rows.y), OutcomeLevels.of(rows), scaling)
@@ -78,7 +78,7 @@ def known_of(rows: Rows, scale: str) -> Known:
 def search_rows(
     rows: Rows, known: Known, share: float, seed: int
 ) -> tuple[ArrayRows, float | None]:
-    """A random share of the rows in memory, and R of all rows of a stream, in one reading."""
+    """Rows for the norm search: a random sample in memory, with the radius R of all rows."""
     if isinstance(rows, ArrayRows):
         return (rows if share >= 1 else rows.part(Share(share, seed))), None
     gather, radius = (
@@ -108,7 +108,7 @@ def _largest_norm(batch: Batch, scaling: Scaling) -> Extremes:
 
 @dataclass(frozen=True)
 class _Look:
-    """Sums by class of 0/1 outcomes, squares of the columns, checksum, and different outcomes."""
+    """Batch statistics: class sums, column squares, checksum and distinct outcomes."""
 
     sums: ClassSums
     squares: Floats
@@ -133,7 +133,7 @@ class _Look:
         )
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise an InputError for features that are missing or infinite, or rows of one arm."""
+        """Raise an InputError for non-finite features, or rows of only one arm."""
         low, high = self.sums.extremes.low, self.sums.extremes.high
         bad = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
         if len(bad) and self.checksum.n_rows:
@@ -152,7 +152,7 @@ class _Look:
 
 
 def scaled_weights(rows: Rows) -> Rows:
-    """The rows of a stream, with weights as :func:`auucmax.estimators.base.row_weights` has them.
+    """A stream with weights as in :func:`auucmax.estimators.base.row_weights`.
 
     Weights that are not whole are scaled to mean 1: one reading, if there are weights.
     """
@@ -163,7 +163,7 @@ def scaled_weights(rows: Rows) -> Rows:
 
 
 def _weight_sums(batch: Batch) -> Floats:
-    """The number of rows, their weight, and the number of those whose weight is not whole."""
+    """Number of rows, total weight, and number of fractional weights."""
     weight = batch.weight
     assert weight is not None  # of rows that are weighted
     return np.array([len(weight), weight.sum(), (weight != np.rint(weight)).sum()])
@@ -171,7 +171,7 @@ def _weight_sums(batch: Batch) -> Floats:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A step of a view: weights times a factor."""
+    """A view that multiplies weights by a factor."""
 
     factor: float
 

@@ -1,4 +1,4 @@
-"""Features of logistic and linear models, and losses of many models at once.
+"""Feature expansion of (logistic) linear models, and losses of many models at once.
 
 Scores of all models are one product of matrices, and a row counts for the models of the folds that
 it is not in.
@@ -28,13 +28,13 @@ Codes = NDArray[np.int64]
 
 
 def filled(X: NDArray[Any], fill: Floats) -> NDArray[Any]:
-    """X with (d,) numbers for missing values; X itself, if none is missing."""
+    """Impute missing values of X with (d,) numbers; X itself if there are none."""
     gaps = np.isnan(X)
     return np.where(gaps, fill, X) if gaps.any() else X
 
 
 def expanded(X: NDArray[Any], columns: Codes, knots: Floats) -> Floats:
-    """(n, d + h): the columns, and max(x - q, 0) for each hinge."""
+    """Columns and hinges max(x - q, 0), (n, d + h)."""
     n, d = X.shape
     result = np.empty((n, d + len(knots)))
     result[:, :d] = X
@@ -46,7 +46,7 @@ def expanded(X: NDArray[Any], columns: Codes, knots: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Columns and hinges, standardised: (x - shift) * factor; constant ones are 0.
+    """Standardised columns and hinges, (x - shift) * factor; 0 if constant.
 
     ``fill`` (d,) stands for missing values.
     """
@@ -62,7 +62,7 @@ class Design:
         return len(self.shift) + 1
 
     def __call__(self, X: NDArray[Any]) -> Floats:
-        """(n, 1 + p) a column of ones, and the features."""
+        """Design matrix with a column of ones, (n, 1 + p)."""
         result = np.ones((len(X), self.n_terms))
         features = expanded(filled(X, self.fill), self.columns, self.knots)
         np.subtract(features, self.shift, out=features)
@@ -70,13 +70,13 @@ class Design:
         return result
 
     def unscaled(self, coef: Floats) -> tuple[Floats, Floats]:
-        """Intercepts and coefficients (k, p) of features that are not standardised."""
+        """Intercepts and coefficients (k, p) for unstandardised features."""
         own = coef[:, 1:] * self.factor
         return coef[:, 0] - own @ self.shift, own
 
 
 def design_of(rows: ArrayRows, hinges: bool) -> Design:
-    """Hinges by a sample of the rows; then means and deviations."""
+    """Choose hinges from a sample of rows; then compute means and deviations."""
     size = max(1_000, _SAMPLE_BYTES // (8 * max(len(rows.names), 1)))
     sample = Sample.of(np.asarray(rows.X), rows.keys, min(size, _SAMPLE), n_rows=len(rows.y))
     X = np.asarray(sample.values, dtype=np.float64)
@@ -109,7 +109,7 @@ def design_of(rows: ArrayRows, hinges: bool) -> Design:
 
 
 def medians(X: Floats) -> Floats:
-    """Median of each column, missing values left out; 0 for a column without any value."""
+    """Median of each column, ignoring missing values; 0 for an empty column."""
     found = np.zeros(X.shape[1])
     for k, column in enumerate(X.T):
         present = column[~np.isnan(column)]
@@ -118,7 +118,7 @@ def medians(X: Floats) -> Floats:
 
 
 class PathRows:
-    """Rows by fold and arm, which models of any folds are fitted on.
+    """Rows sorted by fold and arm, for fitting models without some folds.
 
     Rows of an arm have one coefficient for each feature, and rows of a fold are left out where they
     do not count. Features are made once if they take little memory, otherwise block by block.
@@ -148,7 +148,7 @@ class PathRows:
             self.made = made
 
     def losses(self, points: Sequence[Floats], folds: Sequence[int], inside: bool = False) -> Any:
-        """Weight, loss and its gradient for each model, (k, 2 + 2 terms).
+        """Weight, loss and gradient of each model, (k, 2 + 2 terms).
 
         Model k counts the rows outside of fold ``folds[k]`` (all, if it is -1), or ``inside`` it.
         """
@@ -174,7 +174,7 @@ class PathRows:
         return result
 
     def hessian(self, point: Floats, fold: int) -> Floats:
-        """(2 terms, 2 terms) Hessian, in total, of the rows outside of a fold."""
+        """Total Hessian over the rows outside a fold, (2 terms, 2 terms)."""
         terms = self.n_terms
         main, effect = point.reshape(2, terms)
         result = np.zeros((2, 2, terms, terms))
@@ -190,7 +190,7 @@ class PathRows:
         return result.transpose(0, 2, 1, 3).reshape(2 * terms, 2 * terms)
 
     def _blocks(self, start: int, stop: int) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Features, outcomes and weights of some rows at a time."""
+        """Yield blocks of features, outcomes and weights."""
         for first in range(start, stop, BLOCK):
             own = slice(first, min(first + BLOCK, stop))
             if self.made is None:

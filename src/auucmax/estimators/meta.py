@@ -1,4 +1,4 @@
-"""Baselines that reduce uplift to ordinary prediction of another target, or in each arm.
+"""Baselines that reduce uplift modelling to regression or classification.
 
 They work over any scikit-learn model. One that the user gives gets X as it came (frames, strings
 and missing values too), to deal with in its own way. The default models are linear, on features
@@ -33,7 +33,7 @@ from auucmax.estimators.formula_rules import linear_part
 
 
 class OverBaseModel(BaseEstimator):
-    """What the reductions share: their ``estimator``, what it may be fed, how it is fitted."""
+    """Base class of the reductions: their ``estimator`` and how it is fitted."""
 
     estimator: Any
     #: Whether columns are added to X, which then has to be an array of numbers.
@@ -184,7 +184,7 @@ class ClassTransformation(OverBaseModel, UpliftEstimator):
 
 
 class TransformedOutcome(OverBaseModel, UpliftEstimator):
-    """MOM: regress a target whose mean given x is the uplift; the score is the prediction.
+    """MOM: regress a transformed outcome whose conditional mean is the uplift.
 
         target = y (t - e) / (e (1 - e)),        e = P(treated)
 
@@ -241,7 +241,7 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
 
 
 class ResponseModel(OverBaseModel, UpliftEstimator):
-    """Ranks by the outcome that is expected of a person, whether treated or not.
+    """Rank people by their expected outcome, ignoring the treatment.
 
         score(x) = P(y = 1 | x)
 
@@ -286,7 +286,7 @@ class ResponseModel(OverBaseModel, UpliftEstimator):
 def treatment_probability(
     propensity: float | None, treated: Bools, sample_weight: Floats | None
 ) -> float:
-    """The probability that the user states, else the treated share of the rows."""
+    """Treatment probability: given by the user, or the treated share."""
     if propensity is None:
         return float(np.average(treated, weights=sample_weight))
     check_level(propensity, "propensity")
@@ -294,7 +294,7 @@ def treatment_probability(
 
 
 def fit_standardised(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> Any:
-    """Fit a linear model on standardised columns; its coefficients are those of X as it came."""
+    """Fit a linear model on standardised columns, with coefficients in the units of X."""
     scaler = StandardScaler().fit(X, sample_weight=weight)
     fit_model(model, scaler.transform(X), y, weight)
     model.coef_ = model.coef_ / scaler.scale_
@@ -303,7 +303,7 @@ def fit_standardised(model: Any, X: NDArray[Any], y: Floats, weight: Floats | No
 
 
 def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
-    """Fit a scikit-learn model, with weights only where there are some."""
+    """Fit a scikit-learn model, with weights if there are any."""
     if is_classifier(model):
         levels = np.unique(y)
         if not np.isin(levels, (0, 1)).all() or len(levels) < 2:
@@ -326,7 +326,7 @@ def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
 
 
 def _weight_name(model: Any) -> str:
-    """What ``fit`` calls the weights: those of a pipeline go to its last step."""
+    """Name of the weight argument of ``fit``; in pipelines, of the last step."""
     if hasattr(model, "steps"):
         name, last = model.steps[-1]
         return f"{name}__{_weight_name(last)}"
@@ -344,7 +344,7 @@ def _weight_name(model: Any) -> str:
 
 
 def check_model(estimator: Any) -> None:
-    """A model that can be fitted, or None for the default."""
+    """Validate a base model; None selects the default."""
     if estimator is None:
         return
     is_class = isinstance(estimator, type)
@@ -367,18 +367,18 @@ def _allows_nan(estimator: Any) -> bool:
 
 
 def _plain_numbers(X: Any) -> bool:
-    """An array or lists of numbers, which we check; frames and other values are the model's."""
+    """Whether X is plain numeric and should be validated here."""
     return issparse(X) or (not hasattr(X, "columns") and np.asarray(X).dtype.kind in "biufc")
 
 
 def mean_outcome(model: Any, X: Any) -> Floats:
-    """P(y = 1 | x) of a classifier, the prediction of a regressor."""
+    """Expected outcome: P(y = 1 | x) of a classifier, or a regressor's prediction."""
     predicted = model.predict_proba(X)[:, 1] if is_classifier(model) else model.predict(X)
     return np.asarray(predicted, dtype=np.float64)
 
 
 def default_model(y: Floats) -> Any:
-    """Logistic regression for a 0/1 outcome, least squares for any other."""
+    """Default base model: logistic regression for 0/1 outcomes, else least squares."""
     if np.isin(y, (0, 1)).all():
         # Exact, and quick for few columns; to as many digits as where rows are read in batches.
         return LogisticRegression(solver="newton-cholesky", tol=1e-8)

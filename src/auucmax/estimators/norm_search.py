@@ -1,4 +1,4 @@
-"""Algorithm 1 for a linear score: one candidate for each norm of a grid."""
+"""Algorithm 1: fit one linear candidate per norm of a grid."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _VALIDATION_PART = 5
 
 
 def heaps(y: Floats, treated: Bools, levels: OutcomeLevels) -> NDArray[np.intp]:
-    """0..3 for each row: control with a low and with a high outcome, treated with either."""
+    """Heap of each row, 0..3: control with low and high outcome, then treated."""
     return 2 * treated.astype(np.intp) + (y >= levels.cut_point)
 
 
 class LinearObjective:
-    """The objective as a function of w, the coefficients of the scaled columns.
+    """The objective as a function of w, the coefficients of scaled columns.
 
     Scaling the columns of X by ``factor`` is scaling the coefficients, so X is not copied: gradient
     and Hessian follow by the chain rule. Shifts of columns cancel in differences of scores.
@@ -64,14 +64,14 @@ class LinearObjective:
         return value, gradient * self.factor
 
     def hessian(self, w: Floats) -> Floats:
-        """A Hessian to choose steps by."""
+        """An approximate Hessian for choosing steps."""
         w, pairs = w * self.factor, self.pairs
         rough = pairs.rough_hessian(w) if isinstance(pairs, PairObjective) else pairs.hessian(w)
         return rough * np.outer(self.factor, self.factor)
 
 
 class TrainingRows:
-    """Scaled rows that linear scores are fitted on, with the objective of each surrogate.
+    """Scaled training rows, with the objective of each surrogate.
 
     ``factor`` (d,) of the columns; ``more`` goes to the objective: ``extremes`` of the columns of
     arrays, the ``known`` sums and the ``level`` of rows that are read batch by batch.
@@ -90,7 +90,7 @@ class TrainingRows:
         self._made: dict[int, LinearObjective] = {}
 
     def objective(self, surrogate: Surrogate) -> LinearObjective:
-        """It is expensive to make, so it is kept."""
+        """The objective for a surrogate, cached because it is expensive to build."""
         if id(surrogate) not in self._made:
             how: dict[str, Any] = {
                 "surrogate": surrogate,
@@ -109,14 +109,14 @@ class TrainingRows:
         return self._made[id(surrogate)]
 
     def take(self, places: NDArray[Any]) -> TrainingRows:
-        """The rows in memory at these places."""
+        """Select rows in memory by position."""
         assert isinstance(self.rows, ArrayRows)  # others are never taken apart
         return TrainingRows(self.rows.take(places), self.levels, self.weights, self.factor)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fitted linear score: ``solution.w`` of the scaled features, ``coef`` of those given."""
+    """A fitted candidate: ``solution.w`` for scaled features, ``coef`` for the originals."""
 
     solution: BallSolution
     coef: Floats
@@ -133,7 +133,7 @@ class Candidate:
 
 
 class TopFit(NamedTuple):
-    """The minimiser over the largest ball of a grid, or over no ball, and the answer at 0.
+    """The solution on the largest ball (or without one), and the value at 0.
 
     ``level`` is how fine the bins of the objective had to be.
     """
@@ -152,7 +152,7 @@ class LinearPath:
     random_state: int | None = None
 
     def top_fit(self, rows: TrainingRows, radius: float = np.inf) -> TopFit:
-        """The minimiser over the largest ball (of s_poly, where the surrogate is not convex)."""
+        """Minimise over the largest ball (with s_poly if the surrogate is not convex)."""
         convex = self.surrogate if self.surrogate.convex else _CONVEX
         objective, zero = rows.objective(convex), np.zeros(len(rows.factor))
         method = self._method(convex, len(zero))
@@ -167,7 +167,7 @@ class LinearPath:
         grid: Sequence[tuple[float, float | None]],
         top: TopFit | None = None,
     ) -> list[Candidate]:
-        """One candidate for each (norm, learning rate) of the grid, in its order.
+        """Fit one candidate per (norm, learning rate) of the grid, in order.
 
         ``top`` is that of the same rows, if it is known.
         """
@@ -193,7 +193,7 @@ class LinearPath:
     def refit(
         self, rows: TrainingRows, near: Sequence[Candidate], top: TopFit | None, tolerance: float
     ) -> list[Candidate]:
-        """Candidates of the same norms on other rows that resemble those of ``near``."""
+        """Refit the same norms on similar rows, starting from the candidates ``near``."""
         if self.solver == "adam" or top is None or not self.surrogate.convex:
             return self.fit(rows, [(own.norm, own.learning_rate) for own in near])
         begin, scale = time.perf_counter(), float(np.linalg.norm(top.at_zero.gradient))
@@ -222,7 +222,7 @@ class LinearPath:
         return "newton" if n_features <= _MANY_FEATURES else "lbfgs"
 
     def _from_convex(self, rows: TrainingRows, norm: float) -> BallSolution:
-        """Start in the direction of the s_poly solution, on the sphere."""
+        """Start from the direction of the convex s_poly solution."""
         zero = np.zeros(len(rows.factor))
         method = self._method(_CONVEX, len(zero)) if self.solver == "auto" else "newton"
         first = minimise_over_ball(rows.objective(_CONVEX), norm, start=zero, method=method)
@@ -242,7 +242,7 @@ class LinearPath:
         judge = rows.take(np.flatnonzero(held_out)).objective(self.surrogate)
 
         def batches(generator: Generator) -> Iterator[Callable[[Floats], Floats]]:
-            """Gradients of batches of rows that hold a pair to rank in each arm."""
+            """Gradients over random batches that contain a pair to rank in each arm."""
             order = trained[generator.permutation(len(trained))]
             for index in np.array_split(order, max(1, len(order) // _BATCH)):
                 if len(np.unique(heap[index])) == 4:
@@ -283,7 +283,7 @@ def _candidates(
 
 
 def warn_of_failure(best: Candidate, solver: str) -> None:
-    """Warn, at the line that called ``fit``, if the chosen candidate is no minimiser."""
+    """Warn at the caller of ``fit`` if the chosen candidate has not converged."""
     if solver == "adam" and not best.w.any():
         warnings.warn(
             "adam should leave w = 0, got no epoch that improved the validation loss: all "

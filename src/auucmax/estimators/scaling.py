@@ -1,4 +1,4 @@
-"""Feature scaling that is part of a linear ranking model.
+"""Feature scaling inside linear ranking models.
 
 A norm constraint means something only on scaled features. Column scalings are a vector of factors
 (x_k -> factor_k (x_k - shift_k)), so no scaled copy of X is made; shifts cancel in differences of
@@ -46,11 +46,11 @@ class Scaling:
     high: Floats
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """X itself, or with rows of unit norm."""
+        """X itself, or X with rows normalised to unit length."""
         return unit_rows(X) if self.kind == "unit-rows" else X
 
     def training_rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """The rows of :meth:`rows`, moved where a column is too far from 0 to keep its digits.
+        """The rows of :meth:`rows`, shifted where columns are too far from 0 for precision.
 
         Offsets cancel in every difference of scores. A copy is made only in that case.
         """
@@ -63,20 +63,20 @@ class Scaling:
         return np.subtract(X, self.offset, dtype=np.float64)
 
     def of(self, rows: Rows) -> Rows:
-        """The rows as the objective takes them: themselves, of unit norm, or moved."""
+        """Transform rows for the objective: unchanged, normalised or shifted."""
         is_needed = self.offset is not None or self.kind == "unit-rows"
         return rows.map(self.training_rows) if is_needed else rows
 
 
 def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
-    """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
+    """Compute the scaling of training rows; constant columns get factor 0."""
     X = unit_rows(X) if kind == "unit-rows" else X
     squares = column_squares(X, weight) if kind == "column-l2" else None
     return scaling_of(kind, *column_range(X), squares=squares)
 
 
 def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats | None) -> Scaling:
-    """The scaling of columns with these extremes and, for "column-l2", sums of squares.
+    """Scaling from column extremes and, for "column-l2", sums of squares.
 
     For "unit-rows" they are those of rows that are divided by their norms.
     """
@@ -92,7 +92,7 @@ def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats | None) 
 
 
 def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None:
-    """What to subtract from the columns, (d,), if one lies more than 1000 ranges from 0, or None.
+    """Offset of columns (d,) if one lies more than 1000 ranges from 0, else None.
 
     Then every column that lies more than one range from 0 is moved by its lower end. That costs no
     digits, because numbers of such a column lie within a factor of two of each other. A constant
@@ -107,7 +107,7 @@ def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None
 
 
 def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
-    """R, the largest norm of a scaled row; 0 if there is no row."""
+    """R, the largest norm of a scaled row; 0 without rows."""
     if scaling.kind == "unit-rows":
         return 1.0
     own_shift, own_factor = scaling.shift.astype(X.dtype), scaling.factor.astype(X.dtype)
@@ -121,7 +121,7 @@ def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
 
 
 def warn_of_ranges(scaling: Scaling) -> None:
-    """Warn, at the line that called ``fit``, if columns need the scaling that was declined."""
+    """Warn at the caller of ``fit`` if columns need scaling that was switched off."""
     ranges = (scaling.high - scaling.low)[scaling.high > scaling.low]
     if len(ranges) and ranges.max() > 1e4 * ranges.min():
         warnings.warn(
@@ -134,7 +134,7 @@ def warn_of_ranges(scaling: Scaling) -> None:
 
 
 def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
-    """f of each block of rows, in two threads: numpy works outside the lock."""
+    """Apply f to blocks of rows in two threads."""
     with ThreadPoolExecutor(2) as pool:
         starts = range(0, len(X), _BLOCK)
         return list(pool.map(lambda start: f(X[start : start + _BLOCK]), starts))
@@ -152,7 +152,7 @@ def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
 
 
 def unit_rows(X: NDArray[Any]) -> NDArray[Any]:
-    """Rows divided by their norms; a row of zeros stays."""
+    """Normalise rows to unit length; zero rows stay zero."""
     wide = X.astype(np.float64, copy=False)
     norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     return np.asarray(X / np.where(norms > 0, norms, 1.0)[:, None], dtype=X.dtype)

@@ -1,4 +1,4 @@
-"""Models of other libraries, or any function that scores rows, among our own estimators."""
+"""Adapter for models of other libraries, or any scoring function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from auucmax.estimators.base import UpliftEstimator, count_parameters
 
 
 class ScoreOnly(UpliftEstimator):
-    """A scorer from elsewhere: it ranks, is evaluated and compared like our own estimators.
+    """Wrap an external model or scoring function as an estimator.
 
     Scores are the values of, whichever ``model`` has first,
 
@@ -131,7 +131,7 @@ class ScoreOnly(UpliftEstimator):
 
     @property
     def n_parameters_(self) -> int | None:
-        """How many numbers the model holds, where that is known."""
+        """Number of fitted parameters, if known."""
         self._check_is_fitted()
         return count_parameters(self._scorer())
 
@@ -162,7 +162,7 @@ class ScoreOnly(UpliftEstimator):
 
 
 def _scoring_function(scorer: Any, place: str) -> tuple[str, Callable[[Any], Any]]:
-    """Name and function that score rows."""
+    """The scoring function and its name."""
     got, advice = type(scorer).__name__, "Pass a function that returns the scores."
     if isinstance(scorer, type):
         got, advice = f"the class {scorer.__name__}", "Pass a fitted instance of it."
@@ -198,7 +198,7 @@ def _call(scorer: Any, X: Any) -> Any:
 
 
 def _difference_of_arms(scorer: Any, values: NDArray[Any]) -> NDArray[Any]:
-    """Rate of the treated minus that of the control, for a CausalML tree that returns both."""
+    """Treated rate minus control rate, for CausalML trees that return both."""
     arms, control = list(getattr(scorer, "classes_", ())), getattr(scorer, "control_name", None)
     if len(arms) == values.shape[1] == 2 and control in arms:
         place = arms.index(control)

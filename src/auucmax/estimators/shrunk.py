@@ -1,4 +1,4 @@
-"""A logistic or linear model with shrunk interactions with the treatment, averaged over its path.
+"""(Logistic) linear model with shrunk treatment interactions, averaged over its path.
 
     logit P(y = 1 | x, t) = a + b.x + d (c + g.x),    d = t - share of treated rows
 
@@ -47,7 +47,7 @@ _TOLERANCE = 1e-6
 
 
 class ShrunkInteractions(UpliftEstimator):
-    """SI: logistic regression with shrunk interactions, averaged over the strengths of shrinkage.
+    """SI: logistic regression with shrunk interactions, averaged over penalties.
 
         score(x) = sum_k weight_k (P_k(y = 1 | x, treated) - P_k(y = 1 | x, control))
 
@@ -148,7 +148,7 @@ class ShrunkInteractions(UpliftEstimator):
         return scores
 
     def _formula(self) -> Formula:
-        """A part for each arm and strength of shrinkage."""
+        """One formula part per arm and penalty."""
         link, (treated, control) = loss_of(self.modelled_).link, self.amounts_.tolist()
         parts = [
             Part(amount * float(weight), link, float(intercept), coef)
@@ -164,7 +164,7 @@ class ShrunkInteractions(UpliftEstimator):
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Models of all strengths, on all rows and on those outside of each fold.
+    """Models for all penalties, on all rows and outside each fold.
 
     ``models`` (strengths, 2, terms) are main effects and interactions; ``fold_models`` (folds,
     strengths, 2, terms). ``losses`` and ``weights`` (strengths,); ``share`` is that of the treated;
@@ -189,7 +189,7 @@ def shrunk_path(
     hinges: bool,
     random_state: int | None,
 ) -> Path:
-    """Fit all strengths, the largest first, on all rows and outside of each fold."""
+    """Fit all penalties, the largest first, on all rows and outside each fold."""
     rows = target.rows
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
     share = float(weight @ rows.treated / weight.sum())
@@ -234,7 +234,7 @@ def shrunk_path(
 
 
 class _Task(NamedTuple):
-    """A model to fit: its penalty, the fold that it must not see (-1: none), where to begin."""
+    """A model to fit: its penalty, the fold to leave out (-1: none), and the start."""
 
     strength: float
     fold: int
@@ -243,14 +243,14 @@ class _Task(NamedTuple):
 
 
 def _penalty(strength: float, terms: int) -> Floats:
-    """(2 terms,) of a model's squares; intercepts have none."""
+    """Ridge penalties of a model's coefficients, (2 terms,); intercepts have none."""
     found = np.repeat([MAIN_STRENGTH, strength], terms)
     found[[0, terms]] = 0.0
     return found
 
 
 def _minimise(rows: PathRows, tasks: Sequence[_Task], scale: float) -> list[BallSolution]:
-    """Solutions of all tasks, which share their passes over the rows."""
+    """Solve all tasks together, sharing passes over the rows."""
     solvers = [
         solver(np.inf, start=own.start, hessian=own.hessian, scale=scale, tolerance=_TOLERANCE)
         for own in tasks

@@ -1,4 +1,4 @@
-"""What shrunk and boosted models learn of an outcome, and the loss that they minimise.
+"""Targets and loss functions of the shrunk and boosted models.
 
 Outcomes of three kinds are modelled in one way, as z(x, t) = g(x) + d f(x), d = t - share of
 treated:
@@ -36,7 +36,7 @@ SAMPLE = 1_000_000  #: rows, at most, that amounts, quantiles and ranks are comp
 
 
 class Binomial:
-    """Log-loss of a 0/1 outcome, log(1 + exp(z)) - y z, of a linear predictor z.
+    """Log-loss of 0/1 outcomes with linear predictor z.
 
     >>> Binomial().value(np.zeros(1), np.ones(1)).round(4).tolist()
     [0.6931]
@@ -53,16 +53,16 @@ class Binomial:
         return np.asarray(-log_expit(np.where(y == 1, z, -z)))
 
     def hessian(self, z: Floats) -> Floats:
-        """In z."""
+        """Second derivative in z."""
         chance = expit(z)
         return np.asarray(chance * (1 - chance))
 
     def steepest(self, z: Floats, y: Floats) -> float:
-        """The largest gradient in z; without a limit twice that of the rows given."""
+        """Bound of the gradient in z; without a limit, twice that of these rows."""
         return 1.0
 
     def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
-        """Add the losses to ``totals`` and return the derivatives in z, times the weights.
+        """Add losses to ``totals``; return weighted derivatives in z.
 
         One exponential serves both; ``z`` is written over.
         """
@@ -76,15 +76,15 @@ class Binomial:
         return np.asarray(wrong)
 
     def start(self, mean: float) -> float:
-        """The z of a mean outcome."""
+        """Linear predictor for a mean outcome."""
         return float(np.log(mean / (1 - mean)))
 
     def bend(self, mean: float) -> float:
-        """The Hessian at a mean outcome."""
+        """Second derivative at a mean outcome."""
         return mean * (1 - mean)
 
     def nats(self, total: Floats, weight: float) -> Floats:
-        """Minus the logarithm of the likelihood, but for a constant, by values in total."""
+        """Negative log-likelihood up to a constant, from total losses."""
         return total
 
 
@@ -121,13 +121,13 @@ class Gaussian:
         return 1.0
 
     def nats(self, total: Floats, weight: float) -> Floats:
-        """With the variance that makes the likelihood largest."""
+        """Negative log-likelihood at the maximum-likelihood variance."""
         smallest = np.finfo(np.float64).tiny
         return np.asarray(weight / 2 * np.log(np.maximum(2 * total / weight, smallest)))
 
 
 def _log_sums(numbers: Floats, weight: Floats) -> Floats:
-    """(k,) weighted sums of the logarithms of (m, k) numbers between 1 and 2.
+    """Weighted sums of logarithms of (m, k) numbers between 1 and 2.
 
     The sum of some logarithms is that of their product, which 512 of them keep below 2^512.
     """
@@ -142,13 +142,13 @@ Loss = Binomial | Gaussian
 
 
 def loss_of(modelled: str) -> Loss:
-    """The loss for a target: "0/1", "whether" or "number"."""
+    """Loss function for a target: "0/1", "whether" or "number"."""
     return GAUSSIAN if modelled == "number" else BINOMIAL
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The target that a model is fitted to: ``rows`` with the target as their outcome.
+    """The target of a model; ``rows`` have it as their outcome.
 
     ``amounts`` (2,) are those of treated and control.
     """
@@ -163,12 +163,12 @@ class Target:
 
     @property
     def cut(self) -> float:
-        """Between two strata of the target, of which every fold has its share."""
+        """Threshold between two strata of the target, for stratified folds."""
         return 0.0 if self.modelled == "number" else 0.5
 
 
 def target_of(rows: ArrayRows) -> Target:
-    """The target for the outcomes of some rows."""
+    """Choose the target for these outcomes."""
     y = rows.y
     low, high = float(y.min()), float(y.max())
     if low == high:
@@ -207,7 +207,7 @@ def target_of(rows: ArrayRows) -> Target:
 
 
 def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:
-    """(2,) mean amounts of treated and control rows, the same for both unless they clearly differ.
+    """Mean amounts of treated and control rows, equal unless they clearly differ, (2,).
 
     mean + (1 - 4 error^2 / difference^2)+ (mean of the arm - mean): the difference of the arms is
     left out up to two standard errors of it, and shrunk beyond.

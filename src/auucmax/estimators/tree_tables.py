@@ -1,4 +1,4 @@
-"""Small trees as tables: the leaf of a row is looked up, in place of walked to.
+"""Lookup tables for small trees, which replace walking to a leaf.
 
 A *column* is a feature, together with the side to which its missing values go. The code of a row in
 it is the number of thresholds, those of all trees, below the row's value; it is found once for all
@@ -26,7 +26,7 @@ _MOST_PLACES = 2**22  # of all trees: a small file must not make large tables
 
 
 class TreeTables(NamedTuple):
-    """The tables of some trees, as the compiled pass reads them.
+    """Lookup tables of trees for the compiled scorer.
 
     Of each column the ``feature``, whether missing values go left, and its thresholds, which are
     ``cuts[first_cut[k] : first_cut[k + 1]]``. Of each tree the columns that it uses,
@@ -48,7 +48,7 @@ class TreeTables(NamedTuple):
 
 
 def tables_of(trees: TreeScores) -> TreeTables | None:
-    """The tables of trees that are small enough for it; None if one of them is not."""
+    """Build lookup tables; None if a tree is too large."""
     split = np.flatnonzero(trees.left != np.arange(len(trees.left)))
     keys = 2 * trees.feature[split] + trees.missing_left[split]
     columns, column = np.unique(keys, return_inverse=True)
@@ -89,7 +89,7 @@ def _table(
     code: NDArray[np.int64],
     n_codes: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]], Floats] | None:
-    """A tree's columns, what each code of them adds to the place, and the value of each place.
+    """Columns of a tree, index contribution of each code, and the table of values.
 
     ``column`` and ``code`` are those of the nodes ``split``: rows of at most this code go left.
     """
@@ -118,6 +118,6 @@ def _table(
 
 
 def _joined(parts: list[NDArray[Any]], kind: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Where each part begins, and at last the end; and all parts in one array."""
+    """Concatenate parts; return offsets (with the end) and the array."""
     ends = np.cumsum([0, *map(len, parts)])
     return ends, np.concatenate([*parts, np.empty(0)]).astype(kind)

@@ -1,4 +1,4 @@
-"""Boosted trees as plain arrays, which score, are saved, and are exported.
+"""Boosted trees as plain arrays that score, save and export.
 
 Arrays that come from a file are checked node by node.
 """
@@ -32,7 +32,7 @@ _numpy_steps = 0  # of all rows so far: many batches take as long as one of all 
 
 @dataclass(frozen=True, eq=False)
 class TreeScores:
-    """A sum of trees: at a node a row goes left if its feature is at most the threshold.
+    """A sum of trees; rows go left if the feature is at most the threshold.
 
     Node k has ``feature[k]``, ``threshold[k]``, ``left[k]``, ``right[k]`` and ``missing_left[k]``,
     whether a missing value (NaN) goes left, all (m,); a leaf is its own child on both sides and has
@@ -68,7 +68,7 @@ class TreeScores:
         return replace(made, depth=int(made._steps().max(initial=0)))
 
     def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
-        """Scores, (n,), in ``num_threads`` threads; 0 or None: as many as numba takes."""
+        """Predict scores, (n,), with ``num_threads`` threads (0 or None: numba's default)."""
         if not self._pays(len(X)):
             return self.predict_slow(X)
         from auucmax.estimators.trees_kernel import add_tables, add_trees
@@ -88,7 +88,7 @@ class TreeScores:
         return scores
 
     def _pays(self, n_rows: int) -> bool:
-        """Whether these rows, with those before them, take longer than it takes to load numba."""
+        """Whether scoring in numpy would take longer than loading numba."""
         global _numpy_steps
         steps = n_rows * len(self.roots) * self.depth
         if steps < FEW_STEPS:
@@ -97,14 +97,14 @@ class TreeScores:
         return _numpy_steps >= (READY_STEPS if "numba" in sys.modules else COMPILE_STEPS)
 
     def predict_slow(self, X: NDArray[Any]) -> Floats:
-        """Scores by numpy alone, all trees of a block of rows together; quick for a few rows."""
+        """Scores in numpy, all trees of a block of rows together; fast for few rows."""
         rows = max(_NODES // max(len(self.roots), 1), 1)
         starts = range(0, len(X), rows)
         parts = [self._sums(X[start : start + rows]) for start in starts]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _sums(self, X: NDArray[Any]) -> Floats:
-        """Scores of rows that are few enough to step through all trees at once."""
+        """Scores of a block of rows, stepping through all trees at once."""
         values, first = X.ravel(), np.arange(len(X))[:, None] * X.shape[1]
         has_gaps = bool(np.isnan(values).any())
         node = np.repeat(self.roots[None, :], len(X), axis=0)
@@ -120,7 +120,7 @@ class TreeScores:
 
     @cached_property
     def _packed(self) -> tuple[NDArray[Any], ...]:
-        """What the compiled pass reads, in as few bytes as hold it: the arguments after X.
+        """Compact arrays for the compiled pass: its arguments after X.
 
         The children of a node, right and left, are neighbours, (2 m,).
         """
@@ -134,18 +134,18 @@ class TreeScores:
         return tables_of(self)
 
     def _steps(self) -> NDArray[np.int64]:
-        """The most steps of a row through each tree."""
+        """Depth of each tree."""
         level = np.zeros(len(self.feature), dtype=np.int64)
         for node in np.flatnonzero(self.left != np.arange(len(level))):  # parents come first
             level[[self.left[node], self.right[node]]] = level[node] + 1
         return np.maximum.reduceat(level, self.roots) if len(self.roots) else self.roots
 
     def tree(self) -> NDArray[np.int64]:
-        """The tree that each node belongs to, (m,)."""
+        """Tree number of each node, (m,)."""
         return np.searchsorted(self.roots, np.arange(len(self.feature)), side="right") - 1
 
     def check(self, n_features: int) -> None:
-        """ValueError unless every step leads to a later node of the tree, and ends in a leaf."""
+        """Raise a ValueError unless all paths move forward in their tree and end in a leaf."""
         whole = (self.feature, self.left, self.right, self.roots)
         real = (self.threshold, self.value)
         m = len(self.feature)

@@ -1,4 +1,4 @@
-"""Trees that grow and score, compiled; imported late.
+"""Numba kernels that grow and evaluate trees; imported late.
 
 Twins: ``grow_slow`` in ``boosting.py``, ``predict_slow`` in ``trees.py`` of both ways to score.
 
@@ -27,7 +27,7 @@ _STEEPEST = 2.0**21 - 1  # 4,096 of them are still below 2^33
 
 @compiled(nogil=True, error_model="numpy")
 def pack(odds, slope, y, weight, scales, found):
-    """Gradient and Hessian of the log-loss in the score, as whole numbers, packed.
+    """Pack gradient and Hessian of the log-loss as integers.
 
     ``odds`` are those against the outcome.
     """
@@ -42,7 +42,7 @@ def pack(odds, slope, y, weight, scales, found):
 
 @compiled(nogil=True, error_model="numpy")
 def pack_squares(minus, slope, y, weight, scales, found):
-    """Gradient and Hessian of the squared loss in the score, as whole numbers, packed.
+    """Pack gradient and Hessian of the squared loss as integers.
 
     ``minus`` is minus the prediction. Gradients beyond the largest that fits count as much as it.
     """
@@ -56,7 +56,7 @@ def pack_squares(minus, slope, y, weight, scales, found):
 
 @compiled(nogil=True, error_model="numpy")
 def add_rows(codes, n_columns, rows, packed, direct, sums, found):
-    """Add rows to histograms; ``rows`` are their places, unless ``direct``: then they are all.
+    """Add rows to histograms; ``rows`` are positions, or all rows if ``direct``.
 
     ``sums`` (LANES, 256) is 0 before and afterwards; ``found`` (2, columns, 256).
     """
@@ -92,7 +92,7 @@ def add_rows(codes, n_columns, rows, packed, direct, sums, found):
 
 @compiled(nogil=True, error_model="numpy")
 def best_split(found, n_bins, has_gap, n_rows, limits, scales, is_open, split):
-    """The best split of a leaf: column, code, side of missing values; returns its gain, or 0.
+    """Find the best split of a leaf (column, code, missing side); return its gain or 0.
 
     As LightGBM has it: rows of a side are counted by their Hessians, codes are tried from the last
     to the first and, where values are missing, once more with these on the right. Columns that are
@@ -141,7 +141,7 @@ def best_split(found, n_bins, has_gap, n_rows, limits, scales, is_open, split):
 
 @compiled(nogil=True, error_model="numpy")
 def divide(codes, split, leaf, new, parts, node):
-    """Give the rows on the right of a leaf's split to a new leaf; how many are training rows."""
+    """Move the rows right of a split to a new leaf; return the number of training rows."""
     last, own = np.uint8(split[1]), codes[split[0]]
     old, other = np.uint8(leaf), np.uint8(new)
     beyond = np.uint8(GAP) if split[2] else np.uint8(0)  # a code that stays, whatever the split
@@ -158,7 +158,7 @@ def divide(codes, split, leaf, new, parts, node):
 
 @compiled(nogil=True, error_model="numpy")
 def collect(node, leaf, parts, packed, rows, own):
-    """Places, packed numbers, and count of the training rows of a leaf."""
+    """Collect positions, packed values and count of a leaf's training rows."""
     n, wanted = 0, np.uint8(leaf)
     for part in range(parts.shape[0]):
         start = parts[part, 0]
@@ -173,7 +173,7 @@ def collect(node, leaf, parts, packed, rows, own):
 
 @compiled(nogil=True, error_model="numpy")
 def highest(gains, n):
-    """Place of the highest of the first gains, the first of equal ones."""
+    """Index of the highest of the first gains."""
     place = 0
     for other in range(1, n):
         place = other if gains[other] > gains[place] else place
@@ -182,7 +182,7 @@ def highest(gains, n):
 
 @compiled(nogil=True, error_model="numpy")
 def newton_step(hist, scales, penalty):
-    """What a leaf adds, from its sums, which any column has."""
+    """Newton step of a leaf from its sums, which every column has."""
     g, h = 0, 0
     for code in range(256):
         g += hist[0, 0, code]
@@ -192,7 +192,7 @@ def newton_step(hist, scales, penalty):
 
 @compiled(nogil=True, error_model="numpy")
 def hand_over(whole, large, small, n_columns):
-    """The histogram of a leaf (2, columns, 256) to one of its children; that of the other is 0."""
+    """Pass a leaf's histogram (2, columns, 256) to one child; the other starts at 0."""
     for side in range(2):
         for k in range(n_columns):
             for code in range(256):
@@ -201,7 +201,7 @@ def hand_over(whole, large, small, n_columns):
 
 @compiled(nogil=True, error_model="numpy")
 def take_away(large, small, n_columns):
-    """What is left of a leaf's histogram without that of its smaller child."""
+    """Subtract the smaller child's histogram from its parent's."""
     for side in range(2):
         for k in range(n_columns):
             for code in range(256):
@@ -210,7 +210,7 @@ def take_away(large, small, n_columns):
 
 @compiled(nogil=True, error_model="numpy")
 def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, splits, values):
-    """A tree: splits (k, 4) as leaf, column, last code on the left, missing left; how many.
+    """Grow a tree: splits (k, 4) of leaf, column, last code on the left, missing side.
 
     ``parts`` (m, 2) are ranges of rows to learn from; ``node`` (n,) are the leaves of all rows, to
     be found; ``room`` is memory: histograms (leaves, 2, columns, 256), sums (LANES, 256), places
@@ -265,7 +265,7 @@ def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, spli
 
 @compiled(nogil=True, error_model="numpy")
 def add_leaves(node, values, offset, slope, score, logit):
-    """Add to each row's score what its leaf has; ``logit`` gets -(offset + slope score)."""
+    """Add leaf values to scores; ``logit`` gets -(offset + slope score)."""
     for i in range(node.shape[0]):
         score[i] += values[node[i]]
         logit[i] = -(offset[i] + slope[i] * score[i])
@@ -273,7 +273,7 @@ def add_leaves(node, values, offset, slope, score, logit):
 
 @compiled(nogil=True)
 def add_trees(X, feature, threshold, sides, missing_left, value, roots, steps, block, scores):
-    """Add to (n,) scores what each tree gives a row, tree after tree.
+    """Add the value of each tree to the scores (n,).
 
     Rows are taken a block at a time, which a tree goes through while both are near the processor.
     A leaf leads to itself, so that all rows take as many steps; and the next node is a place in a
@@ -297,7 +297,7 @@ def add_trees(X, feature, threshold, sides, missing_left, value, roots, steps, b
 
 @compiled(nogil=True)
 def find_codes(X, feature, gap_left, first_cut, cuts, room, codes):
-    """The codes of some rows, (columns, rows), in each column: how many cuts are below its values.
+    """Bin codes (columns, rows): the number of cuts below each value.
 
     A missing value is below all of them, or above. Every cut is compared with every row: the
     processor compares many at once, and that is quicker than to search a row's place by halves.
@@ -326,7 +326,7 @@ def add_tables(
     X, feature, gap_left, first_cut, cuts, first_column, column, first_place, place, first_value,
     value, block, scores,
 ):  # fmt: skip
-    """Add to (n,) scores what each tree gives a row, tree after tree, by ``TreeTables``."""
+    """Add the value of each tree to the scores (n,), using ``TreeTables``."""
     room, cell = (np.empty(block), np.empty(block, np.int64)), np.empty(block, np.uint8)
     codes = np.empty((len(feature), block), np.uint16)
     for start in range(0, len(X), block):

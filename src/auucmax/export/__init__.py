@@ -1,4 +1,4 @@
-"""Scores where the rows are: a model as SQL, ONNX graph or plain JSON."""
+"""Export a model as SQL, an ONNX graph or plain JSON."""
 
 from __future__ import annotations
 

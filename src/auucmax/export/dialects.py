@@ -1,4 +1,4 @@
-"""How databases write names, texts, numbers, missing values and dates.
+"""SQL dialects: names, texts, numbers, missing values and dates.
 
 Each entry is in the words of its database, so that a query needs no translator: what differs is
 meaning, which a translator of grammars does not know. Spark, for example, writes the text of a
@@ -25,7 +25,7 @@ _DOLLAR = "\\u0024{"  # ${, as a text that only the parser sees
 
 @dataclass(frozen=True)
 class Dialect:
-    """What differs between databases; ``{x}`` stands for an expression.
+    """The differences between databases; ``{x}`` stands for an expression.
 
     ``real``: a double, NULL where it is not a number. ``days``: days since 1970-01-01 (UTC), from
     microseconds as the encoder has them, so that both are the same double; ``reads_dates``: also of
@@ -58,7 +58,7 @@ class Dialect:
     fence: str = ""
 
     def identifier(self, name: str) -> str:
-        """A name, quoted so that it stays a name, whatever characters it has.
+        """Quote a name as an identifier, whatever characters it has.
 
         >>> print(dialect_named("postgres").identifier('age"; DROP TABLE x; --'))
         "age""; DROP TABLE x; --"
@@ -99,7 +99,7 @@ class Dialect:
         return f"E'{escaped}'" if self.backslash == "marked" else f"'{escaped}'"
 
     def can_hold(self, value: str) -> bool:
-        """Whether a text of the database can equal this one at all.
+        """Whether the database can represent this text.
 
         >>> dialect_named("postgres").can_hold("a\\0b"), dialect_named("duckdb").can_hold("a\\0b")
         (False, True)
@@ -108,7 +108,7 @@ class Dialect:
         return whole and (self.has_nul or "\0" not in value)
 
     def number(self, value: float) -> str:
-        """A literal that reads back as the same double.
+        """A number literal that reads back as the same double.
 
         >>> dialect_named("duckdb").number(0.1)
         '0.1e0'
@@ -122,18 +122,18 @@ class Dialect:
         return f"{whole}.{part}e{int(exponent or 0)}" if part else f"{whole}e{int(exponent or 0)}"
 
     def as_text(self, x: str) -> str:
-        """SQL of the text of a value of any type, compared character by character."""
+        """SQL that casts a value of any type to text with binary comparison."""
         return f"CAST({x} AS {self.varchar})"
 
 
 def dialect_named(name: str) -> Dialect:
-    """The dialect, or an error that names all."""
+    """The dialect with this name; the error lists all names."""
     check_choice(name, "dialect", tuple(DIALECTS))
     return DIALECTS[name]
 
 
 def _escaped(text: str, quote: str) -> str:
-    """With backslashes before quotes and backslashes, and control characters by their code."""
+    """Escape quotes, backslashes and control characters."""
     escapes = _ESCAPES | {quote: f"\\{quote}"}
     return "".join(
         escapes.get(c) or (f"\\u{ord(c):04x}" if ord(c) < 32 or c in "\x7f\x85\u2028\u2029" else c)
@@ -147,7 +147,7 @@ def _moment(
     utc: str = "+00",
     full: Callable[[str], str] = str,
 ) -> str:
-    """SQL of the moment that a date, a timestamp with or without a zone, or an ISO text is.
+    """SQL that converts a date, timestamp (with or without zone) or ISO text to UTC.
 
     By its text, which every type has; without a zone it is UTC, whatever that of the session.
     ``full`` is SQL of a text as this database reads it. Other texts are errors when the query runs:

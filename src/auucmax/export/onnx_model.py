@@ -1,4 +1,4 @@
-"""A model as an ONNX graph: one input per raw column, scores, uplifts and the arm out.
+"""Export a model as an ONNX graph from raw columns to scores, uplifts and arm.
 
 Numbers are doubles throughout. In single precision a date would lose its hours, and scores that
 differ in the eighth digit would tie. The only file that loads onnx.
@@ -33,7 +33,7 @@ OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # runtimes since 2022 read these
 
 
 def to_onnx(model: Any, *, cost: Any = None, value: float | None = None) -> bytes:
-    """The bytes of an ONNX model that scores raw rows as the model does.
+    """ONNX model, as bytes, that scores raw rows like the model.
 
     Each raw column is an input of its own name and shape (rows,): doubles for numbers and codes
     (NaN where missing), booleans (0, 1) and dates (days since 1970-01-01, UTC); texts for
@@ -92,7 +92,7 @@ def to_onnx(model: Any, *, cost: Any = None, value: float | None = None) -> byte
 
 
 class _Graph:
-    """Nodes, constants and inputs, each value with a name that no other has."""
+    """Builder for the nodes, constants and inputs of a graph, with unique names."""
 
     def __init__(self, raw: RawModel) -> None:
         self._onnx = import_optional("onnx", extra="onnx")
@@ -113,7 +113,7 @@ class _Graph:
                 )  # fmt: skip
 
     def constant(self, value: Any) -> str:
-        """Doubles or whole numbers that are part of the model."""
+        """Add a constant of doubles or integers."""
         array = np.asarray(value)
         array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
         key = array.shape, array.dtype.str, array.tobytes()
@@ -125,7 +125,7 @@ class _Graph:
     def node(
         self, operator: str, *inputs: str, output: str | None = None, **attributes: Any
     ) -> str:
-        """The name of the result of an operator."""
+        """Add an operator; return the name of its result."""
         name = output or self._fresh(operator)
         domain = "ai.onnx.ml" if operator in ("LabelEncoder", "TreeEnsembleRegressor") else ""
         made = self._onnx.helper.make_node(
@@ -135,26 +135,26 @@ class _Graph:
         return name
 
     def once(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """The result of an operator, which is computed once if it is asked for again."""
+        """Add an operator unless the same one exists; return the name of its result."""
         key = operator, inputs, repr(attributes)
         if key not in self._made:
             self._made[key] = self.node(operator, *inputs, **attributes)
         return self._made[key]
 
     def tensor(self, values: Floats) -> Any:
-        """Doubles as an attribute of a node."""
+        """A tensor attribute of doubles."""
         return self._onnx.numpy_helper.from_array(np.asarray(values, dtype=np.float64))
 
     def as_double(self, name: str) -> str:
-        """Booleans or single-precision numbers as doubles."""
+        """Cast to double."""
         return self.once("Cast", name, to=self._onnx.TensorProto.DOUBLE)
 
     def as_whole(self, name: str) -> str:
-        """Numbers as whole numbers."""
+        """Cast to integer."""
         return self.once("Cast", name, to=self._onnx.TensorProto.INT64)
 
     def to_bytes(self, outputs: Sequence[str]) -> bytes:
-        """The model, checked, with one column for each output; the last one has texts."""
+        """Serialise the checked model with one column per output; the last has texts."""
         helper, types = self._onnx.helper, self._onnx.TensorProto
         kinds = [*[types.DOUBLE] * (len(outputs) - 1), types.STRING]
         results = [
@@ -178,7 +178,7 @@ class _Graph:
 
 
 def _score(graph: _Graph, formula: RawFormula) -> str:
-    """The score of raw rows, (rows, 1)."""
+    """Add the score of raw rows, (rows, 1)."""
     features = [_effect(graph, own) for own in formula.features]
     bent = [
         graph.node(
@@ -218,7 +218,7 @@ def _member(graph: _Graph, member: RawMember, terms: list[str]) -> str:
 
 
 def _effect(graph: _Graph, effect: Effect | Wave) -> str:
-    """What a raw column adds, (rows, 1)."""
+    """Add the effect of a raw column, (rows, 1)."""
     if effect.kind == "category":
         assert isinstance(effect, Effect)
         return _by_level(graph, effect, _category_index(graph, effect))
@@ -244,7 +244,7 @@ def _by_level(graph: _Graph, effect: Effect, index: str) -> str:
 
 
 def _category_index(graph: _Graph, effect: Effect) -> str:
-    """The place of a text's level, or of other, or of missing, (rows,)."""
+    """Index of a text's level, of other, or of missing, (rows,)."""
     levels = [text for text, _ in effect.levels]
     missing = [text for text in MISSING_TEXTS if text not in levels]
     return graph.once(
@@ -257,7 +257,7 @@ def _category_index(graph: _Graph, effect: Effect) -> str:
 
 
 def _code_index(graph: _Graph, effect: Effect, x: str, is_missing: str) -> str:
-    """The place of a whole number, or of other, or of missing, (rows,)."""
+    """Index of an integer's level, of other, or of missing, (rows,)."""
     levels = graph.constant([[float(level) for level, _ in effect.levels]])
     is_level = graph.as_double(graph.once("Equal", x, levels))
     missing = graph.as_double(is_missing)
@@ -268,7 +268,7 @@ def _code_index(graph: _Graph, effect: Effect, x: str, is_missing: str) -> str:
 
 
 def _of_trees(graph: _Graph, x: str, trees: TreeScores) -> str:
-    """Sum of the trees' leaves, (rows, 1), in doubles.
+    """Sum of the leaves of trees in double precision, (rows, 1).
 
     The results of ONNX's trees are in single precision. So each value is split in two: multiples of
     a unit, whose sums single precision holds exactly, and the rest, whose sums are small.
@@ -308,7 +308,7 @@ def _tree_node(graph: _Graph, x: str, trees: TreeScores, values: Floats) -> str:
 
 
 def _lines(graph: _Graph, score: str, knots: Knots) -> str:
-    """Straight lines between knots, constant outside, of scores (rows, 1).
+    """Piecewise linear interpolation of scores (rows, 1), constant outside the knots.
 
     A tree finds the line: a table of all of them for all rows would be large.
     """
@@ -331,7 +331,7 @@ def _lines(graph: _Graph, score: str, knots: Knots) -> str:
 
 
 def _search_tree(cuts: Floats) -> TreeScores:
-    """A tree that finds how many of the increasing cuts are below a number: its one feature."""
+    """A search tree that counts how many cuts lie below a number."""
     nodes: list[list[float]] = []  # threshold, left, right, value
 
     def grow(first: int, last: int) -> int:

@@ -1,4 +1,4 @@
-"""The scores of a model in the units of the raw table: what each column, level and gap adds.
+"""The score formula in terms of raw columns: effects of columns, levels and missing values.
 
 The encoder makes features of raw columns, and the formula weighs features; here both are folded
 into one. Hinges and trees look at single features, which are effects of a raw column as well.
@@ -34,7 +34,7 @@ Knots = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Effect:
-    """What one raw column adds to a linear predictor.
+    """Effect of one raw column on a linear predictor.
 
     number, boolean, date:  per_unit * (value, or ``fill`` if missing) + (``missing`` if missing)
     category, code:         levels[value], or ``other`` if it is none of them, or ``missing``
@@ -57,7 +57,7 @@ class Effect:
 
     @property
     def when_missing(self) -> float:
-        """What a missing value adds.
+        """Effect of a missing value.
 
         >>> Effect("age", "number", per_unit=0.5, fill=40.0, missing=1.0).when_missing
         21.0
@@ -66,7 +66,7 @@ class Effect:
 
     @property
     def is_zero(self) -> bool:
-        """Whether no value of the column changes anything."""
+        """Whether the effect is 0 for all values."""
         weights = [weight for _, weight in self.levels]
         return not any((self.per_unit, self.other, self.missing, *weights))
 
@@ -127,7 +127,7 @@ class RawFormula:
 
 @dataclass(frozen=True)
 class RawArm:
-    """An arm: its score, and uplift = calibration(score) + slope (score - centre).
+    """One arm: its score, and uplift = calibration(score) + slope (score - centre).
 
     The calibration is straight lines between ``knots``, (score, uplift) pairs, and constant
     outside. ``suffix`` ends the names of the arm's columns in the result: empty for a single arm.
@@ -149,7 +149,7 @@ class RawArm:
 
 @dataclass(frozen=True)
 class RawModel:
-    """All arms. A person gets the arm of the highest value * uplift - cost, if that is above 0."""
+    """All arms; a person gets the arm with the highest positive value * uplift - cost."""
 
     control: str
     arms: tuple[RawArm, ...]
@@ -157,17 +157,17 @@ class RawModel:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Names and kinds of the raw columns, each once."""
+        """Names and kinds of the raw columns, without repeats."""
         return list(dict.fromkeys(column for arm in self.arms for column in arm.score.columns))
 
     @property
     def names(self) -> list[str]:
-        """Names of everything in the result."""
+        """Names of all output columns."""
         return [*(name for arm in self.arms for name in arm.names), "arm"]
 
 
 def raw_model(model: Any, cost: Any = None, value: float | None = None) -> RawModel:
-    """The arms of an ``UpliftModel``; without cost and value the arm of the highest uplift."""
+    """Raw formulas of an ``UpliftModel``; by default the arm with the highest uplift wins."""
     if (cost is None) != (value is None):
         given, absent = ("value", "cost") if cost is None else ("cost", "value")
         raise InputError(
@@ -193,7 +193,7 @@ def raw_model(model: Any, cost: Any = None, value: float | None = None) -> RawMo
 
 
 def raw_formula(encoder: TableEncoder, formula: Formula | RankMean) -> RawFormula:
-    """The score of raw rows."""
+    """The score as a formula of raw columns."""
     members: tuple[Formula, ...] = (formula,) if isinstance(formula, Formula) else formula.members
     ranks = [None] * len(members) if isinstance(formula, Formula) else formula.knots
     shared = {k for k, term in enumerate(encoder.terms_) if term.kind in _SHARED}
@@ -247,13 +247,13 @@ def raw_formula(encoder: TableEncoder, formula: Formula | RankMean) -> RawFormul
 
 
 def _renumbered(trees: TreeScores, place: dict[int, int]) -> TreeScores:
-    """Trees whose nodes name features by their new numbers; leaves name the first, unused."""
+    """Renumber the features of trees."""
     number = [place.get(feature, 0) for feature in trees.feature.tolist()]
     return replace(trees, feature=np.array(number, dtype=np.int64))
 
 
 def _feature(encoder: TableEncoder, number: int) -> Effect | Wave:
-    """A feature of the encoder as what its column adds where its coefficient is 1."""
+    """A single encoder feature as the effect of its column."""
     term = encoder.terms_[number]
     if term.kind in SHIFTS:
         return Wave(term.column, CYCLES[str(term.level)], SHIFTS[term.kind])
@@ -262,7 +262,7 @@ def _feature(encoder: TableEncoder, number: int) -> Effect | Wave:
 
 
 def _effect(column: Column, weighted: Iterable[tuple[Term, float]]) -> Effect:
-    """What a column adds by these terms of it, none of which is a wave, unless it weighs 0."""
+    """Combined effect of a column's terms (no waves), or None if it is 0."""
     sums = dict.fromkeys(("value", "missing", "other", *_SHARED), 0.0)
     levels: dict[str, float] = {}
     fill = 0.0
@@ -291,7 +291,7 @@ def _effect(column: Column, weighted: Iterable[tuple[Term, float]]) -> Effect:
 
 
 def check_names(result: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise an InputError if two columns have one name; databases may not distinguish cases."""
+    """Raise an InputError if column names clash, ignoring case."""
     names = sorted((name.casefold(), name) for name in (*columns, *result))
     for (first, _), (second, name) in pairwise(names):
         if first == second:
@@ -302,7 +302,7 @@ def check_names(result: Iterable[str], columns: Iterable[str]) -> None:
 
 
 def to_json(model: Any, *, cost: Any = None, value: float | None = None) -> str:
-    """A model as JSON text, so that any program can compute its scores.
+    """Export a model as JSON text, from which any program can compute scores.
 
         score = mean over members of F(constant + sum_k weight_k link_k(z_k))
         z_k = intercept_k + what each raw column adds, and features, and hinges, and trees
@@ -369,7 +369,7 @@ def _knots(knots: Knots, name: str) -> dict[str, Any]:
 
 
 def _tree_entries(trees: TreeScores) -> list[Any]:
-    """Each tree as a leaf's number, or [feature, threshold, tree if at most, tree if more]."""
+    """Each tree as a leaf value, or [feature, threshold, tree if at most, tree if more]."""
     found: dict[int, Any] = {}
     for node in range(len(trees.feature) - 1, -1, -1):  # children come after their parents
         left, right = int(trees.left[node]), int(trees.right[node])

@@ -1,4 +1,4 @@
-"""The scores of a model as one SELECT, for databases where the rows are.
+"""Export the scores of a model as a single SELECT.
 
 The query is made in steps, a SELECT around the other: what columns give, hinges and sums of trees,
 the score of each member, their mean, the uplift, the arm. So each of these is computed once,
@@ -134,7 +134,7 @@ def to_sql(
 
 
 def _comment(raw: RawModel, words: Dialect) -> str:
-    """The columns and their types, and how an arm is chosen; as JSON, so that no line ends."""
+    """Comment with input columns, types and the choice of arm, as escaped JSON strings."""
     lines = ["Columns that are read, and what they hold:"]
     for name, kind in raw.columns:
         text = ", or text as 2024-01-31" if kind == "date" and words.reads_dates else ""
@@ -148,7 +148,7 @@ def _comment(raw: RawModel, words: Dialect) -> str:
 
 
 class _ArmSteps:
-    """What each step adds for one arm: expressions by the names of their columns."""
+    """Columns added by each step for one arm: expressions by name."""
 
     def __init__(self, arm: RawArm, words: Dialect, prefix: str) -> None:
         self.arm = arm
@@ -159,11 +159,11 @@ class _ArmSteps:
         return self.words.identifier(f"{self.prefix}{stem}")
 
     def named(self, stem: str, values: Iterable[str]) -> dict[str, str]:
-        """Expressions by new names."""
+        """Give expressions new names."""
         return {self.name(f"{stem}{k}"): value for k, value in enumerate(values)}
 
     def of_columns(self) -> dict[str, str]:
-        """What is made of raw columns: the linear predictor of each part, and features."""
+        """Linear predictors of the parts, and the features for hinges and trees."""
         formula, words = self.arm.score, self.words
         linear = []
         for part in (part for member in formula.members for part in member.parts):
@@ -184,7 +184,7 @@ class _ArmSteps:
         return self.named("h", bends) | self.named("t", sums)
 
     def _trees(self, trees: TreeScores) -> Iterator[str]:
-        """Each tree as a CASE in which cases are nested."""
+        """Each tree as nested CASE expressions."""
         number = self.words.number
         found: dict[int, str] = {}
         for node in range(len(trees.feature) - 1, -1, -1):  # children come after their parents
@@ -228,7 +228,7 @@ class _ArmSteps:
         )
 
     def score(self) -> dict[str, str]:
-        """The mean of the scores of the members, each as a rank if it has knots."""
+        """Mean of the member scores, converted to ranks if they have knots."""
         found = []
         for k, member in enumerate(self.arm.score.members):
             own = self.name(f"s{k}")
@@ -248,7 +248,7 @@ class _ArmSteps:
 
 
 def _best_arm(raw: RawModel, uplifts: Sequence[str], words: Dialect) -> str:
-    """The label of the first arm that is worth more than nothing and no less than another."""
+    """Label of the arm with the highest positive value (the first of equal ones)."""
     net = [
         f"({words.number(raw.value)} * {uplift} - {words.number(arm.cost)})"
         for arm, uplift in zip(raw.arms, uplifts, strict=True)
@@ -266,7 +266,7 @@ def _as(values: Mapping[str, str]) -> list[str]:
 
 
 def _sum(terms: Sequence[str]) -> str:
-    """A sum with brackets, so that no expression is nested as deep as it has terms."""
+    """A balanced sum with brackets, to limit the nesting depth."""
     while len(terms) > _TOGETHER:
         groups = range(0, len(terms), _TOGETHER)
         terms = [f"({f'{_BREAK}+ '.join(terms[k : k + _TOGETHER])})" for k in groups]
@@ -274,7 +274,7 @@ def _sum(terms: Sequence[str]) -> str:
 
 
 def _effect(effect: Effect | Wave, words: Dialect) -> str:
-    """What a raw column adds, never NULL."""
+    """Effect of a raw column, never NULL."""
     column = words.identifier(effect.column)
     number = words.number
     if isinstance(effect, Wave):
@@ -303,7 +303,7 @@ def _effect(effect: Effect | Wave, words: Dialect) -> str:
 
 
 def _truth(column: str, words: Dialect) -> str:
-    """1 or 0, NULL where it is missing, of booleans, of numbers and of texts.
+    """Convert booleans, numbers or texts to 1, 0 or NULL.
 
     By its text, which every type has. Any other text than these is an error when the query runs:
     it is cast last, so that this does not depend on which branches a database evaluates.
@@ -321,7 +321,7 @@ def _truth(column: str, words: Dialect) -> str:
 
 
 def _category(effect: Effect, words: Dialect) -> str:
-    """The weight of the level, of other or of missing, by the text of the value.
+    """Weight of the level, of other or of missing, by the text of the value.
 
     Databases write the number 1 as 1, 1.0 or 1.00, as the type of the column has it. So zeros at
     the end of decimals are cut where a level is a number, except from texts that are levels.
@@ -349,7 +349,7 @@ def _texts(weights: Mapping[str, float], words: Dialect) -> dict[str, float]:
 
 
 def _among(value: str, weights: Mapping[str, float], other: str, words: Dialect) -> str:
-    """The weight of the literal that the value equals, or ``other``."""
+    """Weight of the matching literal, else ``other``."""
     if not weights:
         return other
     cases = [f"WHEN {literal} THEN {words.number(w)}" for literal, w in weights.items()]
@@ -359,7 +359,7 @@ def _among(value: str, weights: Mapping[str, float], other: str, words: Dialect)
 
 
 def _lines(knots: Knots, score: str, words: Dialect) -> str:
-    """Straight lines between knots, constant outside."""
+    """Piecewise linear interpolation, constant outside the knots."""
     number = words.number
     rows = [(knots[0][0], number(knots[0][1]))]  # the end of each line, and the line
     for (left, low), (right, high) in pairwise(knots):
@@ -371,7 +371,7 @@ def _lines(knots: Knots, score: str, words: Dialect) -> str:
         rows.append((right, line))
 
     def cases(some: Sequence[tuple[float, str]], last: str) -> str:
-        """Cases one after the other; of many, those below the middle first: few are looked at."""
+        """A CASE expression; many cases are split in halves so that few are evaluated."""
         if len(some) > _IN_A_ROW:
             half = len(some) // 2
             end, line = some[half]
