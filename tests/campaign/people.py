@@ -50,7 +50,7 @@ def run_campaign(model, n=6_000, seed=1, *, share=0.4, explore=0.3, factor=1.0, 
     people = make_people(n, seed, start=100_000)
     listed = assign(
         people, id="person", key=f"campaign {seed}", model=model, share=share, explore=explore,
-        check=False, **options,
+        **options,
     ).people  # fmt: skip
     table = people.assign(visit=outcomes(people, listed["arm"], seed, factor=factor))
     gains = factor * effects(people)

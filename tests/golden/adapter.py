@@ -854,9 +854,6 @@ def assign(people, **options):
     found = _quietly(auucmax.campaign.assign, people, **options)
     table = found.people
     chances = [name for name in table if str(name).startswith(("propensity", "chance"))]
-    of_one = {found.arms[1]: "those the model chose", found.arms[0]: "the others"}
-    parts = {label: f"those to get {label!r}" for label in found.arms}
-    parts = {None: "everybody"} | (of_one if len(found.arms) == 2 else parts)
     numbers = {
         "counts": dict(zip(found.arms, found.counts, strict=True)),
         "rule": found.rule,
@@ -866,10 +863,6 @@ def assign(people, **options):
             for arm in found.arms
         },
         "chances": {str(name): plain(table[name].astype(float)) for name in chances},
-        "checks": {
-            parts[own.chosen]: {"passes": own.passed, "p_values": plain(own.p_values)}
-            for own in found.balance
-        },
     }
     if found.chosen is not None:
         numbers["n_chosen"] = sum(found.chosen[1:])

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Floats, listed
-from auucmax.data import Trial, check_randomisation
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
 from auucmax.data.roles import check_names
@@ -47,19 +46,6 @@ Texts = NDArray[Any]
 PLACES = 16**13  #: 52 bits, which a float holds exactly
 _LARGEST_BLOCK = 100  # units; shares that need larger ones hardly gain by blocks
 _OWN_COLUMNS = ("arm", "propensity", "stratum", "score", "chosen", "rule")
-
-
-class Balance(Result):
-    """Balance of the arms within one chosen arm: p-values and differences of known features.
-
-    ``chosen`` is None without a model: all people. ``p_values``: of all tests, not corrected;
-    ``smallest``: the smallest corrected one.
-    """
-
-    chosen: str | None
-    passed: bool
-    smallest: float
-    p_values: Numbers
 
 
 class Assignment(Result):
@@ -84,7 +70,6 @@ class Assignment(Result):
     chosen : people for whom the model chose each arm, the control first; None without a model.
     n_explored : people who get another arm than the chosen one.
     decision : whether to treat the chosen at all, by the evidence of the model.
-    balance : the arms compared; empty if nothing but ids is known, or it was not asked for.
     """
 
     people: Any
@@ -103,7 +88,6 @@ class Assignment(Result):
     chosen: tuple[int, ...] | None = None
     n_explored: int | None = None
     decision: Decision | None = None
-    balance: tuple[Balance, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain JSON, without the people."""
@@ -125,7 +109,6 @@ def assign(
     share: float | None = None,
     explore: float = 0.1,
     before: Any = None,
-    check: bool = True,
 ) -> Assignment:
     """Assign people to arms by a keyed hash of their ids.
 
@@ -154,8 +137,6 @@ def assign(
     before : frame, optional
         The list so far. Its people stay where they are and are not in the result. It must have the
         same key, arms, groups, strata and explore.
-    check : bool, default True
-        Compare the arms in all other columns of the table.
 
     Examples
     --------
@@ -297,27 +278,6 @@ def assign(
         chosen = found["chosen"]
         if n_arms == 1:
             chosen = chosen.map({False: labels[0], True: labels[1]})
-    balance = []
-    for label in labels if model else [None]:
-        own = given.notna() if chosen is None else chosen == label
-        known = frame.drop(columns=named)[own.to_numpy()].reset_index(drop=True)
-        arm_of = given[own].to_numpy()
-        if not check or known.shape[1] == 0 or len({*arm_of}) <= n_arms:
-            continue
-        expected = found.loc[own, chances].iloc[0].tolist()
-        report = check_randomisation(
-            Trial(known, np.zeros(len(known)), arm_of, control=labels[0]),
-            groups=None if groups is None else found.loc[own, groups].to_numpy(),
-            expected_share=dict(zip(labels, (1 - sum(expected), *expected), strict=True)),
-        )
-        balance.append(
-            Balance(
-                chosen=label,
-                passed=report.ok,
-                smallest=min((test.adjusted_p_value for test in report.tests), default=1.0),
-                p_values=tuple(test.p_value for test in report.tests),
-            )
-        )
     return Assignment(
         people=as_given(found, table, named),
         id=id,
@@ -335,7 +295,6 @@ def assign(
         chosen=None if chosen is None else tuple(int((chosen == own).sum()) for own in labels),
         n_explored=None if chosen is None else int((given != chosen).sum()),
         decision=decision,
-        balance=tuple(balance),
     )
 
 

@@ -62,7 +62,7 @@ def assign(
     Writes id, arm and propensity (the probability of treatment; with several arms, one column
     "chance LABEL" per arm). With --model the top --share is treated, but the arm of a random part
     of all people (--explore) is drawn at random, so that `auucmax verify` can measure the gain.
-    Balance of the arms is reported for all other columns. An existing list is never overwritten.
+    An existing list is never overwritten.
     """
     from auucmax.campaign import assign as assigned
     from auucmax.data.reading import read_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.campaign.assign import Assignment
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
@@ -27,17 +27,9 @@ def _(found: Assignment) -> Brief:
     if found.groups is not None:
         facts.append(("Groups", f"{found.n_units:,} by {short(found.groups)}, each in one arm"))
     facts.append(("Strata", words.joined(found.strata)))
-    failed = not all(own.passed for own in found.balance)
-    if found.balance:
-        smallest = words.p_value(min(own.smallest for own in found.balance))
-        state = "arms differ" if failed else "arms are balanced"
-        facts.append(("Balance", f"{state} (smallest corrected p {smallest})"))
     return in_words(
         f"Assigned {words.people(found.n_people)}: {words.counts(found.arms, found.counts)}.",
         facts,
-        ["the arms differ in known characteristics of the people: use another key."]
-        if failed
-        else [],
-        later,
-        [("Rule id", found.rule)],
+        next_step=later,
+        details=[("Rule id", found.rule)],
     )
