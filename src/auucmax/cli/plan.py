@@ -69,7 +69,7 @@ def plan(
     """
     from auucmax._files import check_target, whole_file
     from auucmax.campaign import plan_trial
-    from auucmax.campaign.past import read_past
+    from auucmax.campaign.plan import read_past
 
     if picture is not None:
         check_target(picture)
