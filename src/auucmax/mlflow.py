@@ -1,4 +1,4 @@
-"""Models in MLflow: saved, logged and loaded as a flavour of their own, and served as a pyfunc.
+"""MLflow flavour: save, log, load and serve models.
 
 The only module that imports mlflow. The model is stored as its own file, which holds no row and
 runs no code; next to it are the page (``report.html``), the evidence (``evidence.json``) and the
@@ -34,7 +34,7 @@ _TYPES = {
 
 
 def get_default_pip_requirements() -> list[str]:
-    """What a place needs that loads the model."""
+    """Pip requirements for loading the model."""
     return [f"auucmax=={__version__}"]
 
 
@@ -48,7 +48,7 @@ def save_model(
     pip_requirements: Sequence[str] | str | None = None,
     extra_pip_requirements: Sequence[str] | str | None = None,
 ) -> None:
-    """Save a model as a new folder ``path`` in the form of MLflow.
+    """Save a model as an MLflow model folder ``path``.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def save_model(
 
 
 def _describe(model: UpliftModel, folder: Path, described: Any) -> None:
-    """The file ``MLmodel``: how MLflow loads what is in the folder."""
+    """Write the ``MLmodel`` file."""
     pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
     pyfunc.add_to_model(
         described,
@@ -113,7 +113,7 @@ def _describe(model: UpliftModel, folder: Path, described: Any) -> None:
 def _write_environment(
     folder: Path, own: Sequence[str] | str | None, extra: Sequence[str] | str | None
 ) -> None:
-    """The files by which MLflow makes an environment for the model."""
+    """Write the environment files of the model."""
     environment = import_optional("mlflow.utils.environment", extra="mlflow")
     yaml = import_optional("yaml", extra="mlflow")
     usual = None if own is not None else get_default_pip_requirements()
@@ -134,7 +134,7 @@ def log_model(
     tags: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Log a model to the current run, or a new one; returns the ``ModelInfo`` of MLflow.
+    """Log a model to the current (or a new) run; return MLflow's ``ModelInfo``.
 
     Its page, card and evidence are artifacts of it. ``options`` are those of :func:`save_model`;
     the others are those of ``log_model`` of any flavour.
@@ -153,7 +153,7 @@ def log_model(
 
 
 def load_model(model_uri: str | Path) -> UpliftModel:
-    """The model itself, with its evidence, from a folder or an address of MLflow.
+    """Load a model with its evidence from an MLflow folder or URI.
 
     ``mlflow.pyfunc.load_model`` gives what every tool of MLflow can call.
     """
@@ -169,7 +169,7 @@ def load_model(model_uri: str | Path) -> UpliftModel:
 
 
 def _loaded(file: Path) -> UpliftModel:
-    """The model of a file that is in its folder, and not a link to anything else."""
+    """Load a model file that lies in the folder (no links)."""
     if not file.resolve().is_relative_to(file.parent.resolve()):
         raise InputError(
             visible(file.name), "a file of the model's folder", "a link out of it",
@@ -179,7 +179,7 @@ def _loaded(file: Path) -> UpliftModel:
 
 
 def signature_of(model: UpliftModel) -> Any:
-    """The ``ModelSignature``: the columns that scores depend on, and those of the result.
+    """MLflow ``ModelSignature``: input columns and result columns.
 
     Numbers are doubles, into which MLflow turns no 64-bit integers: convert these, or pass another
     signature.
@@ -193,18 +193,18 @@ def signature_of(model: UpliftModel) -> Any:
 
 
 def _load_pyfunc(path: str) -> _Scores:
-    """The model as a pyfunc; MLflow calls this."""
+    """Load the model as a pyfunc; called by MLflow."""
     return _Scores(_loaded(Path(path)))
 
 
 class _Scores:
-    """A model as MLflow calls it: a frame in, a frame of scores out."""
+    """Pyfunc wrapper: a frame in, a frame of scores out."""
 
     def __init__(self, model: UpliftModel) -> None:
         self._model = model
 
     def get_raw_model(self) -> UpliftModel:
-        """The model itself, as MLflow asks for it."""
+        """The wrapped model, for MLflow's ``unwrap_python_model``."""
         return self._model
 
     def predict(self, model_input: pd.DataFrame, params: Any = None) -> pd.DataFrame:

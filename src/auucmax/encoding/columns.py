@@ -110,7 +110,7 @@ class Column:
 
     @property
     def means(self) -> Floats:
-        """(levels + 2, outcome terms): numbers of each level, of other texts, and 0 of missing."""
+        """Outcome terms of each level, other texts, and missing, (levels + 2, terms)."""
         return np.array([(*getattr(self, kind), 0.0) for kind in self.outcome_terms]).T
 
     @cached_property

@@ -409,7 +409,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._features(frame_of(frame, [column.name for column in self.columns_]), None)
 
     def _features(self, table: pd.DataFrame, keys: NDArray[Any] | None) -> Floats:
-        """``keys``: of training rows, whose numbers of levels come from the other folds."""
+        """Features of rows; for training rows (``keys``), outcome terms are from other folds."""
         fold = None if keys is None or not self._apart else fold_of(keys)
         parts = []
         first = 0

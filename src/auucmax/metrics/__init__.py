@@ -1,4 +1,4 @@
-"""Evaluate rankings: AUUC, curves, policy risk, intervals, and other libraries' numbers."""
+"""Evaluate rankings: AUUC, curves, policy risk, intervals, and conventions of other libraries."""
 
 from __future__ import annotations
 

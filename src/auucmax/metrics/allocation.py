@@ -23,7 +23,7 @@ from auucmax.metrics.ranking import Indices, blocks, rank_rows
 
 
 class Steps(NamedTuple):
-    """Moves of people from one arm to a better one, (number of moves,) each.
+    """Moves of people from one arm to a better one; arrays of equal length.
 
     ``person`` moves from the arm ``before`` to ``arm`` (columns of the uplifts, -1 for the
     control); ``number`` counts a person's steps from 0. ``cost`` and ``uplift`` are what the step
@@ -39,20 +39,20 @@ class Steps(NamedTuple):
     rate: Floats
 
     def take(self, index: NDArray[Any] | slice) -> Steps:
-        """Some of the steps, in this order."""
+        """Select steps, in this order."""
         columns: list[Any] = [column[index] for column in self]
         return Steps(*columns)
 
     @classmethod
     def joined(cls, parts: list[Steps]) -> Steps:
-        """The steps of several lists, one after the other."""
+        """Concatenate lists of steps."""
         if not parts:
             none = np.empty(0, dtype=np.intp)
             return cls(none, none, none, none, *(np.empty(0) for _ in range(3)))
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def best_first(self) -> Indices:
-        """The order of the steps from the highest rate down; ties in the order of the people.
+        """Order of the steps from the highest rate down; ties keep the order of people.
 
         The steps of a person stay in their order, because their rates never rise.
         """
@@ -62,7 +62,7 @@ class Steps(NamedTuple):
 
 
 def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Steps:
-    """The steps of all people along their hulls: at most K per person, O(n K^2).
+    """Steps of all people along their hulls, at most K per person; O(n K^2).
 
     ``uplift``, ``cost`` and, if some people may not get some arms, ``allowed`` are (n, K).
 
@@ -128,7 +128,7 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
 
 
 def check_uplifts(uplift: ArrayLike, n_rows: int | None = None) -> Floats:
-    """A finite number for each person and arm, (n, K)."""
+    """Validate uplifts (n, K): finite numbers."""
     gains = np.asarray(uplift, dtype=np.float64)
     gains = gains[:, None] if gains.ndim == 1 else gains
     is_table = gains.ndim == 2 and gains.size > 0 and n_rows in (None, len(gains))
@@ -143,7 +143,7 @@ def check_uplifts(uplift: ArrayLike, n_rows: int | None = None) -> Floats:
 
 
 def check_costs(cost: Any, shape: tuple[int, ...]) -> Floats:
-    """The cost of each person and arm, (n, K); a view if all people cost the same."""
+    """Validate costs per person and arm, (n, K); a view if costs do not vary by person."""
     costs = np.asarray(cost, dtype=np.float64)
     if costs.shape not in ((), shape[1:], shape) or not (np.isfinite(costs) & (costs >= 0)).all():
         raise InputError(
@@ -155,7 +155,7 @@ def check_costs(cost: Any, shape: tuple[int, ...]) -> Floats:
 
 
 def score_steps(score: Floats, cost: Floats, allowed: Bools | None = None) -> Steps:
-    """One step per person to a single arm, with the score as its rate, whatever its sign."""
+    """One step per person to the only arm, with the score as its rate, whatever its sign."""
     person = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
     none = np.zeros(len(person), dtype=np.intp)
     return Steps(person, none, none - 1, none, cost[person], score[person], score[person])
@@ -189,7 +189,7 @@ class Allocation:
         fold: NDArray[Any] | None = None,
         is_score: bool = False,
     ) -> Self:
-        """By uplifts (n, K) of models that were trained on other rows than those that judge it.
+        """Allocate by uplifts (n, K) from models trained on other rows.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Allocation:
 
     @classmethod
     def of_everyone(cls, cost: Floats, arm: int) -> Self:
-        """One arm for everyone, or for random people where the budget pays for some only."""
+        """Give everyone one arm, or as many random people as the budget allows."""
         n_people = len(cost)
         none = np.zeros(n_people, dtype=np.intp)
         price = np.ascontiguousarray(cost[:, arm])
@@ -239,7 +239,7 @@ class Allocation:
         return cls(steps, np.zeros(n_people), most, most)
 
     def parts(self, budget: Floats, n_arms: int) -> Iterator[tuple[slice, Floats]]:
-        """For blocks of people: the people, and M (people, K, J), the part of each arm they get."""
+        """Yield blocks of people with M (people, K, J), their share of each arm at each budget."""
         for first in range(0, len(self.most), _BLOCK):
             people = slice(first, min(first + _BLOCK, len(self.most)))
             own = slice(*np.searchsorted(self.steps.person, (people.start, people.stop)))

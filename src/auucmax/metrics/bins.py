@@ -1,4 +1,4 @@
-"""Levels that are bins: sums for rows that are too many for memory, or are not to be kept.
+"""Levels from binned scores: sums for rows that do not fit into memory.
 
 A :class:`BinnedLevels` keeps, for each arm and bin of scores, a few sums of the outcome. Tables of
 batches add up to that of all rows, and AUUC, its standard error, the uplift curve and a certificate
@@ -38,7 +38,7 @@ N_BINS = 65_536
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BinnedLevels(Levels):
-    """Sums of the outcome in bins of scores; the sum of two tables is that of all their rows.
+    """Sums of outcomes in bins of scores; tables of different rows add.
 
     ``edges`` (B - 1,), strictly increasing: bin b holds edges[b - 1] < score <= edges[b].
     ``sums`` (2, B, 4): for the control (0) and the treated (1) rows of a bin, their number and the
@@ -79,7 +79,7 @@ class BinnedLevels(Levels):
     def of(  # type: ignore[override]
         cls, y: ArrayLike, score: ArrayLike, treated: ArrayLike, edges: ArrayLike
     ) -> BinnedLevels:
-        """Table of some rows; they may be of one arm, or none."""
+        """Bin some rows; they may lack an arm."""
         edges = np.asarray(edges, dtype=np.float64)
         if edges.ndim != 1 or not np.isfinite(edges).all() or not (edges[1:] > edges[:-1]).all():
             raise ValueError(
@@ -134,7 +134,7 @@ class BinnedLevels(Levels):
 
     @cached_property
     def ranked(self) -> RankedRows:
-        """Two lines for each bin that holds rows, control and treated."""
+        """Two lines per occupied bin, control and treated."""
         self.check_arms()
         filled = self.sums[:, np.isfinite(self.low), :3].transpose(2, 1, 0)
         rows, y, squares = (np.ascontiguousarray(column).ravel() for column in filled)
@@ -153,7 +153,7 @@ class BinnedLevels(Levels):
 
     @property
     def scores(self) -> Floats:
-        """The largest score of each bin that holds rows."""
+        """Largest score of each occupied bin."""
         return self.high[np.isfinite(self.high)]
 
     @property
@@ -167,7 +167,7 @@ class BinnedLevels(Levels):
         return int(control), int(treated)
 
     def check_arms(self) -> None:
-        """There are rows of both arms."""
+        """Raise an error unless both arms have rows."""
         control, treated = self.arm_rows
         if not (control and treated):
             raise ValueError(
@@ -177,12 +177,12 @@ class BinnedLevels(Levels):
 
     @property
     def binary(self) -> bool:
-        """Whether every outcome is 0 or 1: between them y^2 = y for no other number."""
+        """Whether every outcome is 0 or 1, where y^2 = y."""
         inside = self.outcome_low >= 0 and self.outcome_high <= 1
         return inside and np.array_equal(self.sums[:, :, 1], self.sums[:, :, 2])
 
     def below(self, ranking: RankingKind = "joint") -> Floats:
-        """Share of rows ranked below those of each bin, half of the bin included; (2, B).
+        """Share of rows ranked below each bin, plus half of the bin; (2, B).
 
         Of all rows, or of the same arm's (``"separate"``).
         """
@@ -190,7 +190,7 @@ class BinnedLevels(Levels):
         return (np.cumsum(ranked, axis=1) - ranked / 2) / totals
 
     def auuc_error(self, ranking: RankingKind = "joint") -> float:
-        """Largest possible difference between :meth:`auuc` and AUUC of the exact scores.
+        """Bound on the difference between :meth:`auuc` and the AUUC of the exact scores.
 
         With P the sum of the positive outcomes of an arm in a bin, M the largest of all outcomes,
         N the same for the negative ones and m for the smallest (as positive numbers),
@@ -219,7 +219,7 @@ class BinnedLevels(Levels):
         return float((cost * self._mixed / (2 * totals * arms)).sum())
 
     def rank_error(self) -> float:
-        """Largest possible change of a row's share of rows below it: max of (n_b - 1) / (2 n).
+        """Bound on the change of a row's rank by binning: max of (n_b - 1) / (2 n).
 
         Over bins with more than one score; 0 if there are none.
         """
@@ -227,7 +227,7 @@ class BinnedLevels(Levels):
         return float((rows.max() - 1) / (2 * self.n_rows)) if len(rows) else 0.0
 
     def curve_error(self) -> float:
-        """Largest possible distance of the exact curve from the lines that join the knots.
+        """Bound on the distance between the exact curve and the lines between the knots.
 
         At the knots themselves, between bins, the curve is that of the exact scores. Elsewhere:
         max over bins with more than one score of max(P, N), P and -N the sums of the positive and
@@ -244,7 +244,7 @@ class BinnedLevels(Levels):
     def inference(
         self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
     ) -> AUUCInference:
-        """:func:`auuc_inference` of the rows with bin numbers for scores, and what bins cost.
+        """:func:`auuc_inference` with bin numbers as scores, widened by the cost of binning.
 
         Within an arm and a bin the terms psi are linear in y, so the sums of y and y^2 give their
         variance. Student's intervals contain those of the exact scores, and ``p_value`` is not
@@ -261,7 +261,7 @@ class BinnedLevels(Levels):
         return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
 
     def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """:meth:`auuc_error`, and for standard errors the norm of the c_i of :meth:`inference`."""
+        """Cost of binning for AUUC (:meth:`auuc_error`) and for its standard error."""
         ranked, totals, arms = self._sizes(ranking)
         if arms.min() < 2:
             return self.auuc_error(ranking), float("nan")
@@ -276,7 +276,7 @@ class BinnedLevels(Levels):
         return self.auuc_error(ranking), norm
 
     def _gain_bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """The same for the gain of y - c: costs of y, and |c| times those of an outcome of 1.
+        """Cost of binning for the gain of y - c.
 
         Gains and the terms psi are linear in the outcome, so those of y - c are those of y less c
         times those of 1. Ranked separately, an outcome of 1 has no gain, and no error.
@@ -299,11 +299,11 @@ class BinnedLevels(Levels):
 
     @property
     def _mixed(self) -> Bools:
-        """Bins with more than one score: only there does it matter that rows count as tied."""
+        """Bins with several distinct scores, the only ones where binning matters."""
         return self.low < self.high
 
     def _sizes(self, ranking: str) -> tuple[Floats, Floats, Floats]:
-        """Rows of each bin that are ranked with an arm's (2, B), their total, the arm's (2, 1)."""
+        """Rows per bin ranked with each arm (2, B), their total, and the arm's (2, 1)."""
         check_choice(ranking, "ranking", RANKINGS)
         self.check_arms()
         rows = self.sums[:, :, 0]
@@ -311,7 +311,7 @@ class BinnedLevels(Levels):
         return ranked, ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
 
     def _signed_parts(self) -> Floats:
-        """Sums of positive and, as positive numbers, of negative outcomes; (2, 2, B)."""
+        """Sums of positive outcomes and of absolute negative outcomes; (2, 2, B)."""
         outcome, size = self.sums[:, :, 1], self.sums[:, :, 3]
         return np.maximum(np.stack([size + outcome, size - outcome]) / 2, 0.0)
 
@@ -319,7 +319,7 @@ class BinnedLevels(Levels):
 def _cells(
     score: Floats, treated: Bools, edges: Floats
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Rows from the lowest score up; rows of each bin; and the cell of each row, in that order.
+    """Sorted rows, rows per bin, and the cell of each sorted row.
 
     Cells are the bins of the control arm, and then those of the treated.
     """
@@ -335,7 +335,7 @@ def _cells(
 
 
 def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
-    """Inner edges of at most ``n_bins`` bins for scores of which ``sample`` is a random sample.
+    """Inner edges of at most ``n_bins`` bins, from a random ``sample`` of scores.
 
     Where the bins are enough, each value of the sample gets its own, and so do the gaps between
     values if the bins allow that too. Otherwise edges are at quantiles of the sample, and a value
@@ -364,7 +364,7 @@ def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
 
 
 def _around(values: Floats, alone: Floats) -> Floats:
-    """Edges at the values, and just below those that should be alone in their bins."""
+    """Edges at the values, and just below those that get a bin of their own."""
     with np.errstate(over="ignore"):  # below the smallest number there is no edge, and no score
         lower = np.nextafter(alone, -np.inf)
     edges = np.unique(np.concatenate([values, lower]))
@@ -372,7 +372,7 @@ def _around(values: Floats, alone: Floats) -> Floats:
 
 
 def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevels:
-    """Levels of the scores of all rows, in two readings: a sample for the edges, then the sums.
+    """Levels of scores in two passes: a sample for the edges, then the sums.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevel
 def column_levels(
     table: Any, *, score: str, treatment: str, outcome: str, n_bins: int = N_BINS
 ) -> BinnedLevels:
-    """Levels of a score that is a column of a table of ibis, summed up where the rows are.
+    """Levels of a score column of an ibis table, aggregated in the database.
 
     Two queries are sent, and no row comes back: the range of the scores, then one line for each arm
     and each of at most ``n_bins`` bins of equal width. The largest score of a bin is its edge, so
@@ -437,7 +437,7 @@ def column_levels(
 
 
 def _from_cells(cells: pd.DataFrame, treatment: str) -> BinnedLevels:
-    """Levels of one line for each bin and arm that holds rows."""
+    """Levels with one line per occupied bin and arm."""
     if not set(cells["arm"]) <= {0.0, 1.0}:
         raise ValueError(
             f"{treatment!r} should be 0 or 1 in every row, got {sorted(set(cells['arm']))[:5]}. "
@@ -462,7 +462,7 @@ def _from_cells(cells: pd.DataFrame, treatment: str) -> BinnedLevels:
 
 @dataclass(frozen=True)
 class NamedPredict:
-    """A model's scores of the rows of a source, whose columns it may know by name."""
+    """A model's ``predict`` for rows from a source, by column names if it needs them."""
 
     model: Any
     names: tuple[str, ...]
@@ -480,12 +480,12 @@ def _scores(batch: Batch, predict: Predict) -> Floats:
 
 
 def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
-    """A summary of a batch: a random sample of the scores, to place edges by."""
+    """Batch summary: a random sample of the scores."""
     return Sample.of(_scores(batch, predict), batch.keys, size)
 
 
 def bin_weights(batch: Batch, *, predict: Predict, edges: Floats) -> Floats:
-    """A summary of a batch: weight and weighted outcome by arm and bin of scores, (2, bins, 2).
+    """Batch summary: weights and weighted outcomes by arm and bin, (2, bins, 2).
 
     For control (0) and treated (1) rows; bins are those of :class:`BinnedLevels`.
     """
@@ -498,7 +498,7 @@ def bin_weights(batch: Batch, *, predict: Predict, edges: Floats) -> Floats:
 
 
 def area_of(sums: Floats, ranking: RankingKind = "joint") -> float:
-    """AUUC by the sums of :func:`bin_weights`: rows of a bin count as tied.
+    """AUUC from :func:`bin_weights`; rows of a bin count as tied.
 
     >>> area_of(np.array([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]]]))
     0.375
@@ -511,7 +511,7 @@ def area_of(sums: Floats, ranking: RankingKind = "joint") -> float:
 
 
 def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
-    """A summary of a batch: its scores in bins between these edges."""
+    """Batch summary: scores in bins with these edges."""
     if batch.weight is not None:  # sums of numbers of rows have no place for them
         raise ValueError(
             "rows whose scores are put into bins should all weigh 1, got weights. Read the rows "

@@ -1,4 +1,4 @@
-"""The same ranking in the number of every library, and why these numbers differ.
+"""The metrics of other libraries for the same ranking, and why they differ.
 
 All of them are areas under a curve that is drawn by going down the ranking. With ``k`` rows from
 the top, of which ``t(k)`` treated and ``c(k)`` control, with outcome sums ``YT(k)`` and ``YC(k)``
@@ -52,7 +52,7 @@ Indices = NDArray[np.intp]
 def conventions(
     y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, control: Any = None
 ) -> pd.DataFrame:
-    """Value of every convention in :data:`ALL_CONVENTIONS` for one ranking, one row each.
+    """Values of all conventions in :data:`ALL_CONVENTIONS` for a ranking, one per row.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def conventions(
 
 
 class Convention(NamedTuple):
-    """One library's number: how it is called, computed and written, and what to know about it."""
+    """One library's metric: its call, its implementation, and notes."""
 
     name: str
     library: str
@@ -101,7 +101,7 @@ class Convention(NamedTuple):
 
 
 class _Undefined(ValueError):
-    """The library raises or divides by zero for these rows; the message says why."""
+    """The metric is undefined in that library for these rows."""
 
 
 def _evaluate(convention: Convention, sample: _Sample) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _evaluate(convention: Convention, sample: _Sample) -> dict[str, Any]:
 
 
 class _Top(NamedTuple):
-    """Totals of the top k rows: k, t(k), c(k), YT(k), YC(k); each starts with 0 at k = 0."""
+    """Cumulative totals of the top k rows: k, t(k), c(k), YT(k), YC(k), from k = 0."""
 
     k: Floats
     treated: Floats
@@ -161,7 +161,7 @@ class _Sample:
 
     @cached_property
     def each_level(self) -> _Top:
-        """Points of a curve only where the score changes, so that tied rows enter together."""
+        """Curve points only where the score changes, so that ties enter together."""
         sorted_score = self.score[self.stable_order]
         ends = np.flatnonzero(np.append(sorted_score[1:] != sorted_score[:-1], True)) + 1
         return _Top(*(total[np.append(0, ends)] for total in self.each_row))
@@ -175,7 +175,7 @@ class _Sample:
 
     @cached_property
     def successes(self) -> _Sample:
-        """What pylift sees of the outcome: whether it is positive."""
+        """The outcome as pylift uses it: positive or not."""
         if self.y.min() < 0:
             raise _Undefined("pylift leaves rows with a negative outcome out of its counts.")
         return _Sample((self.y > 0).astype(np.float64), self.score, self.treated)
@@ -193,7 +193,7 @@ def _running(values: Floats) -> Floats:
 
 
 def _over(numerator: Floats, denominator: Floats) -> Floats:
-    """Ratio, 0 where the denominator is."""
+    """Ratio, or 0 where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
 
 
@@ -225,7 +225,7 @@ def _cgains(top: _Top) -> Floats:
 
 
 def _above_random(top: _Top, curve: Floats) -> float:
-    """Area over k between the curve and the straight line to its end point."""
+    """Area between the curve over k and the line to its end point."""
     return float(np.trapezoid(curve, top.k) - top.k[-1] * curve[-1] / 2)
 
 
@@ -277,7 +277,7 @@ def _sklift_qini_positive(sample: _Sample) -> float:
 
 
 def _from_first_known(top: _Top, curve: Floats, known: Bools) -> Floats:
-    """A straight line from 0 to the first k at which the curve is defined."""
+    """Extend a curve linearly from 0 to the first defined k."""
     # At k = 0 nobody is treated, and the curve is 0.
     known[0] = True
     return np.interp(top.k, top.k[known], curve[known])

@@ -1,4 +1,4 @@
-"""What is read off a ranking at a share of people treated: curves, bands, deciles.
+"""Curves, bands and deciles of a ranking, by share of people treated.
 
 Curves are cumulative sums from the highest score down, joined by straight lines: inside a level of
 equal scores the line is what treating a random part of the level gives on average. M_i(q) is the
@@ -49,7 +49,7 @@ _N_DRAWS = 10_000
 
 @dataclass(frozen=True)
 class ArmSweep:
-    """What the top-ranked share holds of each arm: knots of piecewise linear functions of it.
+    """Totals of each arm in the top share: knots of piecewise linear functions.
 
     ``share`` runs from 0 to 1; ``people`` and ``outcome`` hold, for each arm of the part, the
     weight of its rows above each knot and their weighted outcome.
@@ -69,7 +69,7 @@ class ArmSweep:
         )
 
     def curve(self, centre: float = 0.0) -> Floats:
-        """The uplift curve of y - centre at the knots, as far as the arms are ranked here."""
+        """Uplift curve of y - centre at the knots, for the arms ranked here."""
         curve: Any = 0.0
         for arm, people in self.people.items():
             mean = (self.outcome[arm] - centre * people) / people[-1]
@@ -77,7 +77,7 @@ class ArmSweep:
         return np.asarray(curve)
 
     def mean_at(self, shares: Floats, arm: bool, *, rest: bool = False) -> tuple[Floats, Floats]:
-        """Weight and mean outcome of the arm in the top shares, or below them; NaN of nobody."""
+        """Weight and mean outcome of an arm in (or below) the top shares; NaN if empty."""
         at = self.on_knots(shares)
         people, outcome = self.people[arm], self.outcome[arm]
         n, total = np.interp(at, self.share, people), np.interp(at, self.share, outcome)
@@ -87,7 +87,7 @@ class ArmSweep:
         return n, np.divide(total, n, out=np.full(len(shares), np.nan), where=n > 0)
 
     def on_knots(self, shares: Floats) -> Floats:
-        """Shares moved onto a knot that they miss by rounding only (0.1 + 0.2 is not 0.3)."""
+        """Snap shares to knots that they miss by rounding (0.1 + 0.2 is not 0.3)."""
         number = np.clip(np.searchsorted(self.share, shares), 1, len(self.share) - 1)
         left, right = self.share[number - 1], self.share[number]
         nearest = np.where(shares - left < right - shares, left, right)
@@ -95,7 +95,7 @@ class ArmSweep:
 
 
 def decile_table(part: RankedRows, bins: int, level: float, support: Support) -> pd.DataFrame:
-    """Average effect in each of ``bins`` parts of the people, with an interval where one holds."""
+    """Average effect in each of ``bins`` parts of the people, with intervals."""
     # A tied level stays whole: it goes where its middle lies.
     number = np.minimum(((1 - part.middle_ranks()) * bins).astype(int), bins - 1)
 
@@ -133,7 +133,7 @@ def decile_table(part: RankedRows, bins: int, level: float, support: Support) ->
 
 @dataclass(frozen=True)
 class Segments:
-    """A part cut into segments of sorted rows (lowest scores first), each with one M a share.
+    """Sorted rows cut into segments, each with one value of M per share.
 
     psi(q) of a row is linear in three numbers of the row, a (y - c), a and w, c the mean of its
     arm, which keeps the digits of outcomes far from 0. *Factors*, (3, P, J), are what multiplies
@@ -165,15 +165,15 @@ class Segments:
         return float(self.sweep.outcome[arm][-1] / self.sweep.people[arm][-1])
 
     def sums(self, values: Floats) -> Floats:
-        """Sum of the lines' values in each segment, (P,)."""
+        """Sum of values in each segment, (P,)."""
         return np.add.reduceat(values, self.starts)
 
     def rows(self, arm: bool) -> Floats:
-        """Number of the arm's rows in each segment, (P,)."""
+        """Number of rows of the arm in each segment, (P,)."""
         return self.sums(self.part.rows * (self.part.treated == arm))
 
     def terms(self, arm: bool) -> list[Floats]:
-        """a (y - c), a and w of the arm's rows, 0 in the other arm; sums where lines are bins."""
+        """Terms a (y - c), a and w of the arm's rows (0 elsewhere), as sums for bins."""
         people = self.part.arm_presence(arm)
         outcome = self.part.arm_outcome(arm) - self.centre(arm) * people
         if self.part.weight is self.part.arm_weight:
@@ -181,7 +181,7 @@ class Segments:
         return [outcome, people, self.part.weight * (self.part.treated == arm)]
 
     def covariance(self, arm: bool, factors: Floats) -> Floats:
-        """Sum over the arm's rows of the products of their psi, centred; (J, J)."""
+        """Sum over the arm's rows of products of centred psi; (J, J)."""
         terms = self.terms(arm)
         first = [self.sums(term) for term in terms]
         if self.part.is_weighted:
@@ -198,7 +198,7 @@ class Segments:
         return square - np.outer(total, total) / self.part.arm_rows(arm)
 
     def row_terms(self, arm: bool, factors: Floats) -> Iterator[Floats]:
-        """Yield, for each share, the psi of the arm's rows."""
+        """Yield psi of the arm's rows for each share."""
         own = np.flatnonzero(self.part.treated == arm)
         segment = np.searchsorted(self.starts, own, side="right") - 1
         terms = [term[own] for term in self.terms(arm)]
@@ -207,7 +207,7 @@ class Segments:
             yield psi
 
     def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Floats:
-        """Sums over clusters of the arm's psi at each share, centred in the arm, (G, J)."""
+        """Cluster sums of the arm's centred psi at each share, (G, J)."""
         members = units.members(arm)
         totals = [
             np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
@@ -216,7 +216,7 @@ class Segments:
         return np.stack(totals, axis=1)
 
     def moments(self, arm: bool, factors: Floats) -> Moments:
-        """Moments of the psi of the arm's rows at each share, (J,) each."""
+        """Moments of psi of the arm's rows at each share, (J,) each."""
         if self.part.is_weighted:
             found = [Moments.of(psi) for psi in self.row_terms(arm, factors)]
             return Moments(found[0].units, *np.transpose([one[1:] for one in found]))
@@ -238,7 +238,7 @@ class Segments:
     def in_top_counts(
         self, chosen: Bools, units: ClusterUnits | None, arm: bool, *, rest: bool = False
     ) -> Floats:
-        """How many of the arm's chosen rows, or clusters with one, each top share has, (J,).
+        """Number of chosen rows (or their clusters) of the arm in each top share, (J,).
 
         ``rest``: how many are, in part at least, below it.
         """
@@ -255,7 +255,7 @@ class Segments:
         return np.asarray((inside[found] > 0).sum(axis=0, dtype=np.float64))
 
     def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
-        """The curve of y - centre at each share, (J,), and the factors of psi in each arm."""
+        """Curve of y - centre at each share, (J,), and the factors of psi in each arm."""
         in_top, share, sweep = self.in_top, self.share, self.sweep
         curve = sweep.curve(centre)
         # The cut is estimated too: what that adds is the slope times the error of the share.
@@ -270,7 +270,7 @@ class Segments:
         return np.interp(share, sweep.share, curve), factors
 
     def slope(self, values: Floats) -> Floats:
-        """Slope in the share of a function that is given at the knots, (J,)."""
+        """Slope of a function given at the knots, (J,)."""
         reach = min(0.1, 0.5 * float(self.part.rows.sum()) ** -0.2)
         left, right = np.maximum(self.share - reach, 0), np.minimum(self.share + reach, 1)
         rise = np.interp(right, self.sweep.share, values)
@@ -279,7 +279,7 @@ class Segments:
 
 @dataclass(frozen=True, repr=False)
 class UpliftBand(Shown):
-    """The uplift curve at ``share`` with intervals that hold at one share, and at all at once.
+    """Uplift curve at ``share`` with pointwise and simultaneous intervals.
 
     With several arms ``share`` is the budget per person of the population, and ``shares`` (J, K)
     the part of the people who get each arm there.
@@ -308,7 +308,7 @@ class UpliftBand(Shown):
 
 @dataclass(frozen=True)
 class CurveSums:
-    """The curve of an allocation at each of J shares or budgets, and the sums for its limits.
+    """Curve of an allocation at J shares or budgets, with the sums for its limits.
 
     ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, of 1 - y if
     that is the rarer one (``signs`` of the means in the curve are then turned), ``covariance``
@@ -337,7 +337,7 @@ class CurveSums:
         folds: Floats | None = None,
         critical: float | None = None,
     ) -> UpliftBand:
-        """The band for one share and that for all, with gaps where they do not hold.
+        """Pointwise and simultaneous bands, NaN where they are not valid.
 
         ``folds``: the covariance of rows that models of several folds have ranked, where that is
         so (:func:`allowing_for_folds`). ``critical``: that of another band, instead of draws.
@@ -406,7 +406,7 @@ def curve_sums(
     responds: Bools | None,
     centre: float,
 ) -> CurveSums:
-    """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters.
+    """Curve sums of a ranking at some shares; ``units`` if rows are clustered.
 
     ``centre`` is subtracted from the outcomes: the mean of all of them.
     """
@@ -476,7 +476,7 @@ def curve_sums(
 def curve_mean(
     rows: int, sums: tuple[Floats, Floats], variance: Floats, support: Support
 ) -> ArmMean:
-    """The mean of z = y M of the rows of an arm, from the sums of z and z^2.
+    """Mean of z = y M over an arm's rows, from the sums of z and z^2.
 
     Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.
     Their reach is scaled to the variance of the centred terms, which is that of neither mean.
@@ -487,7 +487,7 @@ def curve_mean(
 
 
 def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floats:
-    """What :attr:`Support.least_in_top` counts, the fewer of the arms, which are the first axis.
+    """The count for :attr:`Support.least_in_top`: the minimum over arms (first axis).
 
     ``some`` of the ``rows`` are responders.
     """
@@ -501,7 +501,7 @@ def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floa
 
 
 def allowing_for_folds(share: Floats, covariance: Floats) -> Floats:
-    """The covariance (J, J) of a curve of rows that models of several folds have ranked.
+    """Covariance (J, J) of a curve, adjusted for models of several folds.
 
     The model of a fold was trained on the rows of the others, and theirs on its rows, so the
     estimates of two folds are correlated. Write the curve as V(q) = q V(1) + g(q): the average
@@ -523,7 +523,7 @@ def allowing_for_folds(share: Floats, covariance: Floats) -> Floats:
 def largest_draws(
     covariance: Floats, error: Floats, random_state: int | Generator | None
 ) -> Floats:
-    """The largest |z| of each of many normal draws with the correlation of this covariance."""
+    """Maximum |z| of simulated normal vectors with this covariance's correlation."""
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of them negative
     if isinstance(random_state, int):
@@ -537,6 +537,6 @@ def largest_draws(
 
 @lru_cache(maxsize=4)
 def _draws(random_state: int | Generator | None, n_columns: int) -> NDArray[np.float32]:
-    """Normal draws, kept by seed: drawing them costs more than using them."""
+    """Normal draws, cached by seed because drawing is slow."""
     rng = np.random.default_rng(random_state)
     return rng.standard_normal((_N_DRAWS, n_columns), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Pictures, in scikit-learn's manner: ``from_predictions`` computes, ``plot`` draws."""
+"""Plots in the style of scikit-learn displays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_POINTS = 1000
 
 
 class Display:
-    """What all displays share; ``plot`` sets ``ax_`` and ``figure_``."""
+    """Base class of displays; ``plot`` sets ``ax_`` and ``figure_``."""
 
     ax_: Axes | None
     figure_: Any
@@ -35,19 +35,19 @@ class Display:
     def from_predictions(
         cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any
     ) -> Self:
-        """Compute and draw."""
+        """Compute and plot."""
         raise NotImplementedError
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
     ) -> Self:
-        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
+        """Score ``X`` with a fitted estimator, then call :meth:`from_predictions`."""
         options.setdefault("name", type(estimator).__name__)
         return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
 
     def _axes(self, ax: Axes | None) -> Axes:
-        """Where to draw: a new figure if None."""
+        """The axes to draw on: a new figure if None."""
         if ax is None:
             pyplot = import_optional("matplotlib.pyplot", extra="plot")
             _, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
@@ -58,7 +58,7 @@ class Display:
 
 @dataclass(repr=False)
 class UpliftCurveDisplay(Display):
-    """The uplift curve with its simultaneous band and the line of random targeting.
+    """Plot of the uplift curve, its simultaneous band, and random targeting.
 
     Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
 
@@ -93,7 +93,7 @@ class UpliftCurveDisplay(Display):
         color: str | None = None,
         **options: Any,
     ) -> Self:
-        """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
+        """Compute and plot; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
         asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
         levels = Levels.of(y, score, treatment=treatment, **options)
         # A band encloses the curve of centred outcomes.
@@ -132,7 +132,7 @@ class UpliftCurveDisplay(Display):
 
 @dataclass(repr=False)
 class PolicyRiskDisplay(Display):
-    """Policy risk against the share of people treated; the lowest point is marked.
+    """Plot of policy risk by share of people treated, with its minimum.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
     It has gaps where there is no interval (``inference.declined`` says why).
@@ -157,7 +157,7 @@ class PolicyRiskDisplay(Display):
 
     @property
     def best_share(self) -> float:
-        """Share with the lowest risk on these rows (chosen by looking: expect less elsewhere)."""
+        """Share with the lowest risk on these rows (an optimistic choice)."""
         return float(self.share[np.argmin(self.risk)])
 
     @classmethod
@@ -174,7 +174,7 @@ class PolicyRiskDisplay(Display):
         color: str | None = None,
         **options: Any,
     ) -> Self:
-        """Compute on a grid and draw; ``options`` are those of :func:`policy_risk_inference`."""
+        """Compute on a grid and plot; ``options`` are those of :func:`policy_risk_inference`."""
         grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
         around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
         risk = np.asarray(around.estimate)
@@ -200,7 +200,7 @@ class PolicyRiskDisplay(Display):
 
 @dataclass(repr=False)
 class DecileDisplay(Display):
-    """Average effect in each tenth of the people, best tenth first, with intervals.
+    """Plot of the average effect in each tenth, highest scores first, with intervals.
 
     Examples
     --------
@@ -232,7 +232,7 @@ class DecileDisplay(Display):
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Compute and draw; ``options`` are those of :func:`uplift_by_decile`."""
+        """Compute and plot; ``options`` are those of :func:`uplift_by_decile`."""
         bins = options.pop("bins", 10)
         levels = Levels.of(y, score, treatment=treatment, **options)
         return cls(levels.deciles(bins, level), levels.effect(), level, name).plot(ax=ax)
@@ -260,7 +260,7 @@ class DecileDisplay(Display):
 
 
 def _named(name: str | None, text: str = "") -> str:
-    """A label; a long name is folded, or the legend would be wider than the picture.
+    """A legend label, folded if long.
 
     >>> _named("boosted trees", "AUUC 0.03")
     'boosted trees: AUUC 0.03'
@@ -269,5 +269,5 @@ def _named(name: str | None, text: str = "") -> str:
 
 
 def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
-    """A band in the colour of its line."""
+    """Shade a band in the colour of its line."""
     line.axes.fill_between(share, *ends, color=line.get_color(), alpha=0.15, lw=0, label=label)

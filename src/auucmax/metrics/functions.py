@@ -1,4 +1,4 @@
-"""How good a ranking is: AUUC, curves, bands, policy risk, each as one function of the rows.
+"""Metrics of rankings, each as one function of the rows.
 
 Each function checks its rows, sorts them once (:class:`Levels`) and asks for one number. Who needs
 several numbers of one ranking makes the :class:`Levels` and asks them.
@@ -96,7 +96,7 @@ def auuc_inference(
     level: float = 0.95,
     control: Any = None,
 ) -> AUUCInference:
-    """AUUC and gain over random, each with a closed-form standard error and interval.
+    """AUUC and gain over random targeting, with standard errors and intervals.
 
     Parameters are those of :func:`auuc_score`, and
 
@@ -180,7 +180,7 @@ def uplift_curve(
     propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> tuple[Floats, Floats]:
-    """Gain per person of treating the top-ranked share, for every share.
+    """Gain per person from treating the top share, for every share.
 
     V(q) = (outcome of treated rows in the top q) / n_T - (the same of control rows) / n_C, at the
     knots where the score changes. V(0) = 0, V(1) is the average effect, and the area under the
@@ -232,7 +232,7 @@ def qini_score(
     propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> float:
-    """Area between the Qini curve and the straight line of random targeting, per treated person.
+    """Area between the Qini curve and random targeting, per treated person.
 
     On the scale of AUUC - ATE/2, and close to it in a randomised trial. A constant score has 0.
     Other libraries divide by other areas: see :func:`conventions`.
@@ -256,7 +256,7 @@ def uplift_at_k(
     propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> float | Floats:
-    """Average effect among the top-ranked share of people.
+    """Average effect among the top share of people.
 
     mean(y | treated, top share) - mean(y | control, top share). A level of equal scores that the
     share cuts counts in part. Not a number where an arm has nobody in the top share. ``"joint"``
@@ -281,7 +281,7 @@ def uplift_by_decile(
     propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> pd.DataFrame:
-    """Average effect in each tenth of the people, best tenth first, with an interval.
+    """Average effect in each tenth of the people, highest scores first, with intervals.
 
     Rows of equal score stay together, in the tenth where the middle of their level falls, so
     tenths of a tied score differ in size. Intervals are Newcombe's for 0/1 outcomes, otherwise
@@ -358,7 +358,7 @@ def policy_risk(
     propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> float | Floats:
-    """One minus the expected outcome when the people that a rule picks are treated, others not.
+    """One minus the expected outcome if exactly the people picked by a rule are treated.
 
         risk = 1 - [ q mean(y | treated, picked) + (1 - q) mean(y | control, not picked) ]
 

@@ -1,4 +1,4 @@
-"""What an allocation of several arms gains at every budget: the row terms of its curve.
+"""Gain of an allocation of several arms at every budget, from row terms.
 
 An allocation (:mod:`auucmax.metrics.allocation`) gives each person one of K arms or the control, at
 every budget. The uplifts behind it come from models that were trained on other rows. M_ia(b) is the
@@ -72,7 +72,7 @@ SMALL_PART = 1 / 3
 
 @dataclass(frozen=True, eq=False)
 class ArmRows:
-    """Rows of a trial with K arms: who got what, and the value z of each arm.
+    """Rows of a trial with K arms: assignment, and the value z of each arm.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class ArmRows:
         clusters: NDArray[np.intp] | None = None,
         people: Floats | None = None,
     ) -> Self:
-        """``model`` (n, K + 1): expected outcomes with the control and each arm, from other rows;
+        """Make rows; ``model`` (n, K + 1) has expected outcomes by arm, from other rows;
         ``chance`` (n, K + 1) of getting them, if it was not the same for everybody."""
         n, n_arms = cost.shape
         responds = rarer_outcome(y)
@@ -147,12 +147,12 @@ class ArmRows:
 
     @cached_property
     def effects(self) -> Floats:
-        """(K,) average effect of each arm on all people."""
+        """Average effect of each arm, (K,)."""
         return self.value.sum(axis=0)
 
 
 class Gains:
-    """The gains of an allocation at each budget, those of random people, and their row terms.
+    """Gains of an allocation and of random targeting at each budget, with row terms.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class Gains:
         ]  # fmt: skip
 
     def terms(self) -> Iterator[tuple[Floats, Floats]]:
-        """For blocks of rows their terms (people, J): of the allocation, and of random people."""
+        """Yield blocks of row terms (people, J): of the allocation, and of random targeting."""
         rows, n = self.rows, len(self.rows.y)
         own_means = np.bincount(rows.arm, rows.own)[:, None]
         random_means = own_means * np.vstack([self.shares.sum(axis=1), self.shares.T])
@@ -229,7 +229,7 @@ class Gains:
         cross_fitted: bool = False,
         random_state: int | Generator | None = 0,
     ) -> UpliftBand:
-        """The curve with pointwise and simultaneous intervals.
+        """The gain curve with pointwise and simultaneous intervals.
 
         ``cross_fitted``: uplifts come from models of several folds, each trained on the rows of the
         others. The variance of the gain over random people then counts twice, for the reason given
@@ -264,7 +264,7 @@ class Gains:
     def difference(
         self, other: Gains | None = None, *, level: float = 0.95, cross_fitted: bool = False
     ) -> AUUCDifference:
-        """The gain minus that of another allocation, or of random people, averaged over budgets.
+        """Difference in gain from another allocation or random targeting, over all budgets.
 
         ``other`` has the same rows and budgets. ``cross_fitted`` as in :meth:`band`.
         """
@@ -299,7 +299,7 @@ class Gains:
         )
 
     def _moments(self, blocks: Iterable[Floats]) -> tuple[list[Moments], Floats]:
-        """Moments of the terms of each arm, the control last, or of clusters; covariance (J, J).
+        """Moments of row (or cluster) terms by arm, control last; covariance (J, J).
 
         ``blocks`` hold the terms (people, J) of consecutive rows.
         """
@@ -339,7 +339,7 @@ class Gains:
         return moments, covariance
 
     def counted(self, error: Floats, average: Floats | None = None) -> Floats:
-        """(J,) how many rows the limits rest on: a mean over the arms that are given there.
+        """Number of rows behind the limits, (J,): a mean over the arms given there.
 
         ``average`` (J,): weights of a mean over the budgets, which rests on the rows of each arm
         where these are most.
@@ -383,7 +383,7 @@ def budget_curve(
     level: float = 0.95,
     random_state: int | Generator | None = 0,
 ) -> UpliftBand:
-    """What an allocation of several arms gains at every budget, on rows that are new to it.
+    """Gain of an allocation of several arms at every budget, on new rows.
 
     It gives each person the arm, or the control, that estimated uplifts and costs choose
     (:func:`auucmax.targeting.choose`). In the result ``share`` is the budget and ``uplift`` the

@@ -1,4 +1,4 @@
-"""Standard errors of AUUC, of the gain over random, and of the difference of two scores.
+"""Standard errors of AUUC, of the gain over random, and of paired differences.
 
 AUUC is a ratio of sums over pairs of rows, so to first order it is a sum of independent terms,
 one a row (its Hajek projection). With u_i the share of people ranked below row i, V_i the uplift
@@ -48,7 +48,7 @@ Clusters = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False)
 class AUUCInference(Shown):
-    """AUUC with its standard error, and the gain over random with its own.
+    """AUUC and gain over random, with standard errors and intervals.
 
     The gain is AUUC - ATE/2 of outcomes less their mean. It has the same expectation as
     ``estimate`` minus half of the average effect, from which it differs by noise, and a smaller
@@ -81,7 +81,7 @@ class AUUCInference(Shown):
 
 @dataclass(frozen=True, repr=False)
 class AUUCDifference(Shown):
-    """AUUC of score a minus that of score b on the same rows; asymptotic interval and test.
+    """AUUC of score a minus AUUC of score b on the same rows, with interval and test.
 
     Both are of outcomes less their mean, which leaves the expectation and narrows the interval.
 
@@ -102,7 +102,7 @@ Shape = Literal["binary", "even", "skewed"]
 
 @dataclass(frozen=True)
 class Support:
-    """What an interval can rest on: rows, or clusters, of the control and of the treated arm.
+    """Number of rows (or clusters) per arm that support an interval.
 
     ``shape`` of the outcome: "binary" (0/1, equal weights, clusters within arms), otherwise "even"
     or "skewed" by the skewness of all outcomes around the means of their arms, 1 or more.
@@ -125,16 +125,16 @@ class Support:
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """The unit of the counts."""
         return "clusters" if self.clustered else "rows"
 
     @property
     def rarer_rate(self) -> float:
-        """The part of the rows (clusters) of both arms that have the rarer outcome."""
+        """Share of rows (clusters) with the rarer outcome."""
         return min(sum(self.responders), sum(self.others)) / sum(self.units)
 
     def why_no_area(self) -> str | None:
-        """Why there is no interval of AUUC or of the curve; None if there is one."""
+        """Reason for a missing interval of AUUC or the curve, or None."""
         if self.shape == "binary":
             count = min(sum(self.responders), sum(self.others))
             return self._why_not(FEW_OF_ARM, count, RARE, "have the rarer outcome")
@@ -143,7 +143,7 @@ class Support:
         return self._why_not(FEW_OF_ARM, min(self.responders), FEW_SKEWED, _SKEWED)
 
     def why_no_gain(self, carried: tuple[float, float] = (1.0, 1.0)) -> str | None:
-        """Why there is no interval of the gain, or of a difference; None if there is one.
+        """Reason for a missing interval of a gain or difference, or None.
 
         ``carried``: the part of the rows of control and treated on whose ranks it rests
         (:func:`carried_by`). A few rows of an arm that are set apart from all others would have no
@@ -168,7 +168,7 @@ class Support:
         return self._why_not(heavy, min(self.responders), FEW_SKEWED_GAIN, _SKEWED)
 
     def why_no_risk(self, units: float, responders: float) -> str | None:
-        """Why there is no interval of policy risk; None if there is one.
+        """Reason for a missing interval of policy risk, or None.
 
         ``units`` are the rows or clusters, and ``responders`` those of them with an outcome other
         than 0, of the treated whom a rule picks or the controls whom it leaves, whoever are fewer.
@@ -188,17 +188,17 @@ class Support:
 
     @property
     def least_in_top(self) -> int:
-        """How many rows or clusters a top share should have for an interval of the band."""
+        """Minimum rows or clusters in a top share for an interval of the band."""
         return {"binary": FEW_OF_ARM, "even": FEW, "skewed": FEW_SKEWED}[self.shape]
 
     @property
     def least_at_one(self) -> int:
-        """:attr:`least_in_top` of an interval at one share, which looks less far into tails."""
+        """:attr:`least_in_top` for an interval at a single share."""
         return 1 if self.shape == "binary" else self.least_in_top
 
     @property
     def what_in_top(self) -> str:
-        """What :attr:`least_in_top` counts."""
+        """The unit of :attr:`least_in_top`."""
         what = {
             "binary": " with the rarer outcome, at the rate of both arms",
             "even": "",
@@ -207,7 +207,7 @@ class Support:
         return f"{self.unit} of an arm{what[self.shape]}"
 
     def _why_not(self, heavy: int, count: int, least: int, what: str) -> str | None:
-        """The reason if weights are too unequal, or arms or the counted rows too few."""
+        """Reason for a missing interval: unequal weights, or too few rows."""
         if self.heavy[0] < heavy:
             return (
                 f"a few rows have most of the weight: about {self.heavy[0]:.1f} {self.unit} of an "
@@ -233,7 +233,7 @@ UNEQUAL = 1.5  # the part of a row in the mean of its arm over that of another, 
 
 
 def carried_by(ranked: RankedRows, contrast: Floats) -> tuple[float, float]:
-    """The part of the rows of control and treated on whose ranks a number rests.
+    """Share of rows by arm that determine a statistic through their ranks.
 
     ``contrast`` has for each line by how much its rank is above the middle, or above that of
     another score. Of n rows (sum c^2)^2 / sum c^4 carry a sum of c y: all, if their c are of one
@@ -250,7 +250,7 @@ def carried_by(ranked: RankedRows, contrast: Floats) -> tuple[float, float]:
 
 
 def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float:
-    """The standard error of the sum of c y if y had this deviation in all rows.
+    """Standard error of sum c y if y had this deviation in all rows.
 
     c is the part of the row in the mean of its arm times ``contrast``, as in :func:`carried_by`.
 
@@ -265,7 +265,7 @@ def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float
 
 
 def influence(part: RankedRows) -> tuple[Floats, Floats]:
-    """psi of AUUC, and of half the average effect, summed over the rows of each line of the part.
+    """psi of AUUC and of half the average effect, summed over the rows of each line.
 
     Without weights the terms are not centred: what is constant in an arm drops out of its variance.
     """
@@ -291,7 +291,7 @@ def influence(part: RankedRows) -> tuple[Floats, Floats]:
 def row_terms(
     ranked: RankedRows, ranking: RankingKind, *, less_half_effect: bool = False
 ) -> tuple[Floats, Floats]:
-    """psi of AUUC for each line of rows of both arms, and the slope of psi in y within the line.
+    """psi of AUUC by line, and its slope in y within the line.
 
     ``less_half_effect``: of AUUC minus half of the average effect.
     """
@@ -316,7 +316,7 @@ def row_terms(
 
 
 def arm_moments(ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool) -> list[Moments]:
-    """Moments of the row terms of the treated and of the control arm, for independent rows.
+    """Moments of row terms by arm, for independent rows.
 
     Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
     """
@@ -329,7 +329,7 @@ def arm_moments(ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool) -
 def area_means(
     parts: tuple[RankedRows, ...], moments: list[Moments], *, clustered: bool
 ) -> list[ArmMean]:
-    """The means of z = y u of the treated and the control rows, for score limits."""
+    """Means of z = y u by arm, for score limits."""
     found = {}
     for part in parts:
         below = part.middle_ranks()
@@ -350,7 +350,7 @@ def area_means(
 
 @dataclass(frozen=True)
 class ClusterUnits:
-    """Clusters of rows, which are independent of each other; a row may be one of its own.
+    """Independent clusters of rows; a row may be its own cluster.
 
     A cluster may lie in one arm or reach into several.
     """
@@ -361,7 +361,7 @@ class ClusterUnits:
 
     @classmethod
     def of(cls, arm: NDArray[Any], clusters: Clusters | None) -> ClusterUnits:
-        """``arm`` (n,): 0 or False for the control, True, or 1 to K, for the arms."""
+        """Make clusters; ``arm`` (n,) is 0 or False for the control, else True or 1 to K."""
         # Without clusters every row is its own.
         members = np.arange(len(arm)) if clusters is None else clusters
         counts = {k: len(touched_by(members[arm == k])) for k in (*range(1, int(arm.max()) + 1), 0)}
@@ -372,23 +372,23 @@ class ClusterUnits:
         return int(self.clusters.max()) + 1
 
     def members(self, arm: int) -> Clusters:
-        """The cluster of each of the arm's rows."""
+        """Cluster of each row of an arm."""
         return self.clusters[self.arm == arm]
 
     @property
     def within_arms(self) -> bool:
-        """Whether no cluster reaches into several arms."""
+        """Whether no cluster has rows in several arms."""
         return sum(self.counts.values()) == self.n_clusters
 
     def totals(self, psi: Floats) -> Floats:
-        """Row terms, less the mean of their arm, summed within clusters."""
+        """Cluster sums of row terms, centred by arm."""
         means = np.bincount(self.arm, psi) / np.bincount(self.arm)
         centred = psi - means.take(self.arm)
         return np.asarray(np.bincount(self.clusters, weights=centred), dtype=np.float64)
 
     @cached_property
     def leverage(self) -> Floats:
-        """The part of an arm's rows that each cluster has, the largest if it is in several."""
+        """Each cluster's share of an arm's rows (the largest, if in several arms)."""
         result = np.zeros(self.n_clusters)
         for arm in self.counts:
             own = np.bincount(self.members(arm), minlength=self.n_clusters)
@@ -396,7 +396,7 @@ class ClusterUnits:
         return result
 
     def moments(self, totals: Floats) -> list[Moments]:
-        """Moments of the clusters' totals, (G,) or (G, J): of the arms, then of the control.
+        """Moments of cluster totals (G,) or (G, J), by arm, control last.
 
         One for all clusters if some reach into several arms.
         """
@@ -406,20 +406,20 @@ class ClusterUnits:
         return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
 
     def covariance(self, totals: Floats) -> Floats:
-        """Covariance (J, J) of the sums over clusters of the columns of ``totals`` (G, J)."""
+        """Covariance (J, J) of sums of cluster ``totals`` (G, J)."""
         if (self.leverage >= 1).any():
             return np.full((totals.shape[1],) * 2, np.nan)
         return np.asarray((totals.T / (1 - self.leverage)) @ totals)
 
     def with_rows(self, chosen: Bools) -> tuple[int, ...]:
-        """Clusters of the control, and of each arm, that hold a chosen row of it."""
+        """Clusters by arm that contain a chosen row of it."""
         return tuple(
             len(touched_by(self.clusters[chosen & (self.arm == k)])) for k in sorted(self.counts)
         )
 
 
 def support_of_bins(ranked: RankedRows, *, binary: bool) -> Support:
-    """What intervals of binned rows can rest on: responders are known of 0/1 outcomes only."""
+    """Support of intervals from binned rows; responders are known only for 0/1 outcomes."""
     own = ranked.arm_rows(False), ranked.arm_rows(True)
     if not binary:
         return Support("even", own, own, (0, 0))
@@ -437,7 +437,7 @@ def support_of_rows(
     *,
     binary: bool,
 ) -> Support:
-    """What intervals of rows of the control and K arms can rest on.
+    """Support of intervals from rows of the control and K arms.
 
     ``arm`` (n,) as in :class:`ClusterUnits`; ``arm_weight`` the weights of the rows in the mean of
     their arm, None if they are equal; ``responds`` where y is adjusted by a model.
@@ -482,14 +482,14 @@ def support_of_rows(
 
 
 def rarer_outcome(y: Floats) -> Bools:
-    """Rows whose outcome is not 0; of 0/1 outcomes those with the rarer of the two."""
+    """Rows with a non-zero outcome; for 0/1 outcomes, with the rarer one."""
     found = y != 0
     is_common = 2 * int(np.count_nonzero(found)) > len(y)
     return ~found if is_common and bool((y[found] == 1).all()) else found
 
 
 def _heavy(arm_weight: Floats, own: Bools, units: ClusterUnits | None) -> float:
-    """The part of the rows (clusters) of an arm that carry a weighted variance.
+    """Effective share of an arm's rows (clusters) behind a weighted variance.
 
     With weights w it is (sum w^2)^2 / sum w^4 of n: all, if weights are equal. Where chances of
     treatment are small, a few rows of large weight decide an arm's mean, and if none of them
@@ -505,14 +505,14 @@ def _heavy(arm_weight: Floats, own: Bools, units: ClusterUnits | None) -> float:
 
 
 def touched_by(clusters: Clusters) -> Clusters:
-    """The clusters that occur, in order."""
+    """Distinct clusters, sorted."""
     return np.flatnonzero(np.bincount(clusters))
 
 
 def interval_around(
     estimate: float, error: float, level: float, degrees: float
 ) -> tuple[float, float]:
-    """Two-sided interval from Student's t."""
+    """Two-sided interval from Student's t distribution."""
     half = float(stdtrit(degrees, 0.5 + level / 2)) * error if degrees > 0 else np.nan
     return float(estimate - half), float(estimate + half)
 
@@ -528,7 +528,7 @@ def student_test(
     slack: float = 0.0,
     degrees: float | None = None,
 ) -> tuple[tuple[float, float], float]:
-    """Interval and p value of a gain or a difference, from Student's t; NaN if it is ``declined``.
+    """Interval and p-value of a gain or difference; NaN if ``declined``.
 
     Degrees of freedom are Welch's; those of clusters allow for totals of unlike size. ``more`` is
     added to the error, and ``slack`` to what may be chance: the costs of bins.
@@ -547,7 +547,7 @@ def student_test(
 
 
 def p_value_of(estimate: float, error: float, degrees: float) -> float:
-    """Two-sided p value for zero; 1 when estimate and error are both zero."""
+    """Two-sided p-value for zero; 1 if estimate and error are both 0."""
     # A constant score has neither gain nor error.
     if error == 0:
         return 1.0 if estimate == 0 else 0.0
@@ -557,7 +557,7 @@ def p_value_of(estimate: float, error: float, degrees: float) -> float:
 def some_rows(
     rows: ScoredRows, clusters: Clusters | None, kept: Bools
 ) -> tuple[ScoredRows, Clusters | None]:
-    """The rows that are kept, their clusters numbered anew."""
+    """Select rows and renumber their clusters."""
     if kept.all():
         return rows, clusters
     index = np.flatnonzero(kept)

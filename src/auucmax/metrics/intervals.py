@@ -1,4 +1,4 @@
-"""Limits of an estimate from a few sums: for small arms, rare outcomes, skewed ones and clusters.
+"""Confidence limits from moments, valid for small arms, rare or skewed outcomes and clusters.
 
 An estimate is a sum of independent terms, one a row or a cluster of rows. Its normal interval fails
 where an arm has few responders or an outcome has a long tail: the standard error is then small
@@ -36,7 +36,7 @@ _INFLATION = (0.1, 3.0)  # of rows: what the ranks can plausibly do to a varianc
 
 
 class Moments(NamedTuple):
-    """Moments of the terms of one arm: ``units`` of them, which are independent.
+    """Moments of the terms of ``units`` independent units of one arm.
 
     With d the distances from their mean: ``variance`` of their sum, sum of d^2 n / (n - 1),
     ``third``, the same for d^3, and ``fourth``, sum of d^4 minus (sum of d^2)^2 / n.
@@ -49,7 +49,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, terms: Floats) -> Self:
-        """Moments of the terms of rows, (n,) or (n, J)."""
+        """Moments of row terms, (n,) or (n, J)."""
         d = terms - terms.mean(axis=0)
         square = d * d
         d *= square
@@ -59,7 +59,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
-        """Moments from the sums of the terms, of their squares, third and fourth powers."""
+        """Moments from the sums of the first four powers of the terms."""
         first, second, third, fourth = powers
         mean = first / max(units, 1)
         return cls.of_sums(
@@ -71,14 +71,14 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_sums(cls, units: int, second: Number, third: Number, fourth: Number) -> Self:
-        """Moments from the sums of d^2, d^3 and d^4, d the distances from the mean of all terms."""
+        """Moments from sums of d^2, d^3 and d^4, d = deviation from the mean."""
         correction = units / (units - 1) if units > 1 else np.nan
         spare = np.maximum(fourth - second * second / max(units, 1), 0.0)
         return cls(units, second * correction, third * correction**1.5, spare)
 
     @classmethod
     def of_clusters(cls, totals: Floats, leverage: Floats) -> Self:
-        """Moments of terms that are summed within clusters, (G,) or (G, J), and add up to 0.
+        """Moments of cluster totals, (G,) or (G, J), which add up to 0.
 
         ``leverage`` (G,) is the part of the arm's rows that a cluster has, h. A total varies less
         than it should, since its own rows made the mean: each square is divided by 1 - h (Bell and
@@ -96,7 +96,7 @@ class Moments(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How a sum over both arms varies: its standard error, skewness, and degrees of freedom.
+    """Standard error, skewness and degrees of freedom of a sum over both arms.
 
     ``welch`` counts the terms: V^2 / sum over arms of V_g^2 / (n_g - 1). ``degrees`` is that or, if
     lower, 2 V^2 / (variance of V), by the kurtosis of the terms: few terms that carry much of the
@@ -110,7 +110,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, arms: Sequence[Moments]) -> Self:
-        """The spread of the sum of all terms of the arms, or of all clusters."""
+        """Spread of the sum of all terms of the arms, or of all clusters."""
         variance: Any = sum(arm.variance for arm in arms)
         third: Any = sum(arm.third for arm in arms)
         fourth: Any = sum(arm.fourth for arm in arms)
@@ -123,7 +123,7 @@ class Spread(NamedTuple):
 
 
 class ArmMean(NamedTuple):
-    """The mean of terms z >= 0 of an arm's rows, and how its variance depends on the mean.
+    """Mean of terms z >= 0 of an arm, with its mean-variance relation.
 
     The variance of z is taken as ``size`` theta - theta^2, as if theta were the chance of a z of
     this size: of a 0/1 outcome times a rank u, size is sum of z^2 / sum of z. ``inflation`` is the
@@ -145,7 +145,7 @@ class ArmMean(NamedTuple):
         *,
         clustered: bool = False,
     ) -> Self:
-        """The mean from the sums of z and z^2; ``variance`` is that of its part in the estimate.
+        """Make a mean from sums of z and z^2; ``variance`` is its share of the estimate's.
 
         ``pseudo``: sums of z and z^2 of responders that are added to those of the arm for the size
         alone, so that it is known without any.
@@ -157,7 +157,7 @@ class ArmMean(NamedTuple):
         return cls(total / rows, (square + pseudo[1]) / (total + pseudo[0]), inflation, rows)
 
     def limits(self, multiple: Number) -> tuple[Number, Number]:
-        """All theta with (mean - theta)^2 <= multiple^2 inflation (size theta - theta^2) / rows."""
+        """Solve (mean - theta)^2 <= multiple^2 inflation (size theta - theta^2) / rows."""
         c = multiple**2 * self.inflation / self.rows
         middle = self.mean + c * self.size / 2
         root = np.sqrt(np.maximum(middle**2 - (1 + c) * self.mean**2, 0.0))
@@ -175,7 +175,7 @@ def score_limits(
     multiple: Number,
     signs: Sequence[int] = DIFFERENCE,
 ) -> tuple[Number, Number]:
-    """Limits of a sum or difference of the means of arms, from the score limits of each.
+    """Limits of a sum or difference of arm means, from the score limits of each.
 
     With (l, u) the limits of an arm, the lower limit of theta_T - theta_C is
 
@@ -201,7 +201,7 @@ def score_limits(
 def skewed_limits(
     estimate: Number, error: Number, skew: Number, quantile: Number
 ) -> tuple[Number, Number]:
-    """Limits by Hall's transformation of t; Student's where the skewness is 0.
+    """Limits from Hall's transformation of t; Student's t at zero skewness.
 
     g(t) = t + a t^2 + a^2 t^3 / 3 + a / 2 with a = skew / 3 has hardly any skewness left, and is
     increasing: the limits are estimate - error g^-1(quantile) and estimate - error g^-1(-quantile).
@@ -215,7 +215,7 @@ def skewed_limits(
 
 
 def _inverse(skew: Number, value: Number) -> Number:
-    """t with g(t) = value; the cube root of a cubic that is a cube but for a constant."""
+    """Inverse of Hall's transformation, by a cube root."""
     a = np.asarray(skew) / 3
     some = np.where(np.abs(a) < 1e-6, 1.0, a)
     found = (np.cbrt(1 + 3 * some * (value - some / 2)) - 1) / some
@@ -235,7 +235,7 @@ def area_limits(
     degrees: float | None = None,
     least: Number = 0.0,
 ) -> tuple[Number, Number]:
-    """Limits of AUUC, of points of a curve, or of risks; ``multiple``: normal quantile.
+    """Limits of AUUC, curve points or risks; ``multiple`` is a normal quantile.
 
     Score limits if there are ``means`` of the arms, with the ``signs`` that they have in the
     estimate, otherwise Student's with Hall's transformation where outcomes are skewed (without
@@ -265,12 +265,12 @@ def area_limits(
 
 
 def student(multiple: Number, degrees: Number) -> Number:
-    """The quantile of Student's t that is as likely to be exceeded as the normal ``multiple``."""
+    """Quantile of Student's t at the level of the normal quantile ``multiple``."""
     return -stdtrit(degrees, ndtr(-np.asarray(multiple)))[()]
 
 
 def _ratio(above: Number, below: Number, otherwise: float) -> Number:
-    """above / below, at most 1e9; ``otherwise`` where below is 0."""
+    """Ratio of at most 1e9; ``otherwise`` where the denominator is 0."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         found = np.where(np.greater(below, 0), np.divide(above, below), otherwise)
     # Not a number stays what it is.

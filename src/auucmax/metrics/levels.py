@@ -1,4 +1,4 @@
-"""Levels: scored rows of a trial, sorted once; every number of their ranking is asked of them.
+"""Levels: scored rows sorted once, from which every metric is computed.
 
 A level is all rows of one score. Of rows in memory each different score is a level, and everything
 is exact. Of rows that are too many for memory, or not to be kept, levels are bins of scores: see
@@ -54,7 +54,7 @@ _NONE = (float("nan"), float("nan"))
 
 
 class Levels:
-    """Scored rows of a trial, checked and sorted once, to ask for any number of numbers.
+    """Validated scored rows, sorted once, with methods for all metrics.
 
     Make them with :meth:`of`. Each method gives what the function of that name in
     :mod:`auucmax.metrics` gives, without checking and sorting again.
@@ -104,7 +104,7 @@ class Levels:
         control: Any = None,
         score_name: str = "score",
     ) -> Levels:
-        """Check rows and sort them.
+        """Validate and sort rows.
 
         Parameters as in :func:`auuc_inference` and, ``randomised``, in :func:`policy_risk`;
         ``score_name`` is what messages call the score.
@@ -137,7 +137,7 @@ class Levels:
     def of_rows(
         cls, rows: ScoredRows, clusters: Clusters | None = None, responds: Bools | None = None
     ) -> Levels:
-        """Sort rows that were checked before, each of which has some weight."""
+        """Sort validated rows with positive total weight."""
         ranked = sorted_rows(rows)
         clusters = None if clusters is None else clusters[ranked.index]
         responds = None if responds is None else responds[ranked.index]
@@ -148,24 +148,24 @@ class Levels:
 
     @property
     def ranked(self) -> RankedRows:
-        """The rows in the order of their scores, lowest first."""
+        """The rows sorted by score, lowest first."""
         return self._ranked
 
     @cached_property
     def centred(self) -> RankedRows:
-        """:attr:`ranked` with outcomes less their mean, for gains and differences."""
+        """:attr:`ranked` with centred outcomes, for gains and differences."""
         return self.ranked.less(self.ranked.mean())
 
     @cached_property
     def units(self) -> ClusterUnits | None:
-        """Clusters of rows, in the order of :attr:`ranked`; None if rows are independent."""
+        """Clusters of the sorted rows; None if rows are independent."""
         return (
             None if self._clusters is None else ClusterUnits.of(self.ranked.treated, self._clusters)
         )
 
     @cached_property
     def support(self) -> Support:
-        """What intervals can rest on: rows, or clusters, and responders of each arm."""
+        """Rows (or clusters) and responders of each arm that support intervals."""
         return self._support(self.units)
 
     def _support(self, units: ClusterUnits | None) -> Support:
@@ -204,7 +204,7 @@ class Levels:
         return float(sum(part.area() for part in self.ranked.parts(ranking)))
 
     def gain(self, ranking: RankingKind = "joint") -> float:
-        """The gain over random, as :meth:`inference` has it: that of centred outcomes."""
+        """Gain over random from centred outcomes, as in :meth:`inference`."""
         return float(sum(part.area() - part.effect() / 2 for part in self.centred.parts(ranking)))
 
     def effect(self) -> float:
@@ -214,7 +214,7 @@ class Levels:
     def inference(
         self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
     ) -> AUUCInference:
-        """:func:`auuc_inference` of the rows; intervals are widened by what bins can change.
+        """:func:`auuc_inference` of the rows, with intervals widened for bins.
 
         ``cross_fitted``: models of several folds ranked the rows, each trained on the rows of
         the others, so the variance of the gain counts twice.
@@ -280,7 +280,7 @@ class Levels:
     def _moments(
         self, ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool = False
     ) -> list[Moments]:
-        """Moments of row terms of the ranked rows, summed within clusters."""
+        """Moments of row terms, summed within clusters."""
         if self.units is None:
             return inference.arm_moments(ranked, psi, slope, full=full)
         return self.units.moments(self.units.totals(psi))
@@ -296,7 +296,7 @@ class Levels:
         constant: bool = False,
         **bins: Any,
     ) -> tuple[float, tuple[float, float], float, str | None]:
-        """Error, interval and p value of a gain or a difference, and why they are missing.
+        """Error, interval and p-value of a gain or difference, or why they are missing.
 
         ``contrast``: by how much the rank of each line is above the middle, or that of another
         score. ``constant``: of one score for all, of which the gain is known.
@@ -461,17 +461,17 @@ class Levels:
         return PolicyRiskInference(q, risk, error, (lower, upper), level, self.n_rows, declined)
 
     def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
-        """The shares asked for, or that of the people with scores above 0."""
+        """The given shares, or the share of people with scores above 0."""
         if share is not None:
             return sweep.on_knots(check_shares(share))
         return sweep.share[[len(sweep.share) - 1 - self._first_above_zero()]]
 
     def _first_above_zero(self) -> int:
-        """The number of levels with scores of at most 0."""
+        """Number of levels with scores <= 0."""
         return int(np.searchsorted(self.scores, 0.0, side="right"))
 
     def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """What bins can change in AUUC, and in its standard error: nothing, scores are exact."""
+        """Cost of binning for AUUC and its standard error: 0, since scores are exact."""
         return 0.0, 0.0
 
     _gain_bin_costs = _bin_costs  # of centred outcomes

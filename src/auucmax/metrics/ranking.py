@@ -1,4 +1,4 @@
-"""Rows sorted by score: ties, weights and inverse propensities are handled here and nowhere else.
+"""Rows sorted by score; all handling of ties, weights and propensities is here.
 
 Everything that evaluation needs is a cumulative sum over rows in the order of their scores. Rows
 of equal score form one *level*; a row counts half of its own level as below it and half as above,
@@ -30,7 +30,7 @@ _BLOCK = 2**15
 
 @dataclass(frozen=True)
 class Ranking:
-    """Rows from lowest to highest score, in levels of equal score.
+    """Sorted rows in levels of equal score, lowest first.
 
     ``order`` (n,) holds row numbers, ties in row order; ``starts`` (number of levels,) the
     position at which each level begins, or None when no two scores are equal.
@@ -40,29 +40,29 @@ class Ranking:
     starts: Indices | None
 
     def level_sums(self, values: Floats) -> Floats:
-        """Sum of the sorted rows' ``values`` in each level."""
+        """Sum of sorted ``values`` in each level."""
         return values if self.starts is None else np.add.reduceat(values, self.starts)
 
     def spread(self, per_level: Floats) -> Floats:
-        """Each sorted row's value of its level."""
+        """Expand level values to sorted rows."""
         if self.starts is None:
             return per_level
         return np.repeat(per_level, np.diff(self.starts, append=len(self.order)))
 
     def mid_cumsum(self, values: Floats) -> Floats:
-        """For each sorted row the sum of ``values`` below it, plus half of its level."""
+        """Sum of ``values`` below each sorted row, plus half of its level."""
         sums = self.level_sums(values)
         below = np.cumsum(sums)
         below -= 0.5 * sums
         return self.spread(below)
 
     def from_top(self, values: Floats) -> Floats:
-        """Sums of ``values`` over the highest 0, 1, 2, ... levels."""
+        """Cumulative sums of ``values`` over the highest 0, 1, 2, ... levels."""
         return np.append(0.0, np.cumsum(self.level_sums(values)[::-1]))
 
 
 def rank_rows(score: Floats) -> Ranking:
-    """Sort rows by score. O(n log n), the sort of n integers and little else."""
+    """Sort rows by score in O(n log n), with little overhead over an integer sort."""
     n_rows = len(score)
     # The low bits hold the row's number, so that sorted keys name their rows, ties in row order.
     n_bits = max(1, (n_rows - 1).bit_length())
@@ -90,7 +90,7 @@ def rank_rows(score: Floats) -> Ranking:
 
 
 def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
-    """Sort rows that agree in their leading bits by the whole score, in place; return which tie.
+    """Finish sorting rows with equal leading bits, in place; return which are tied.
 
     ``near`` and the result (n - 1,) speak of a sorted row and the next one.
     """
@@ -117,7 +117,7 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
 
 
 def blocks(n_rows: int) -> Iterator[slice]:
-    """Blocks of rows that fit the cache, so that intermediate results stay there."""
+    """Blocks of rows whose intermediate results fit into the cache."""
     for start in range(0, n_rows, _BLOCK):
         yield slice(start, min(start + _BLOCK, n_rows))
 
@@ -125,7 +125,7 @@ def blocks(n_rows: int) -> Iterator[slice]:
 def arm_sums(
     values: Floats, treated: Bools, squared_around: tuple[float, float] | None = None
 ) -> dict[bool, float]:
-    """Sums over the treated and over the control rows, of ``values`` or of squared distances.
+    """Sums by arm of ``values`` or squared deviations.
 
     ``squared_around`` holds what is subtracted in the control and in the treated arm.
     """
@@ -143,7 +143,7 @@ def arm_sums(
 
 
 def _ordered_bits(score: Floats) -> NDArray[np.uint64]:
-    """Unsigned integers in the order of the scores (equal for 0.0 and -0.0)."""
+    """Map scores to unsigned integers in the same order (0.0 equals -0.0)."""
     bits = (score + 0.0).view(np.int64)
     # A positive double orders like its bits with the sign bit set, a negative one like all its
     # bits inverted.
@@ -155,7 +155,7 @@ def _ordered_bits(score: Floats) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class RankedRows:
-    """Rows that are ranked together, lowest score first: both arms (joint ranking) or one.
+    """Rows ranked together, lowest score first: both arms (joint) or one.
 
     In memory each row is a line. Of rows that are known by bins only, a line is the control or the
     treated rows of a bin: ``y`` is then the sum of their outcomes, ``squares`` that of y^2, and
@@ -183,7 +183,7 @@ class RankedRows:
 
     @property
     def outcome(self) -> Floats:
-        """The weighted outcome of each line."""
+        """Weighted outcome of each line."""
         return self.arm_weight * self.y if self.is_weighted else self.y
 
     def arm_rows(self, arm: bool) -> int:
@@ -220,19 +220,19 @@ class RankedRows:
         return np.take(scale, self.treated.view(np.int8))
 
     def signed_outcome(self) -> Floats:
-        """Each line's share in the effect: +a y / A_T treated, -a y / A_C control."""
+        """Contribution of each line to the effect: +a y / A_T treated, -a y / A_C control."""
         signed = self.arm_scale()
         signed *= self.outcome
         return signed
 
     def middle_ranks(self) -> Floats:
-        """For each line the share of rows below it, with half of those of its score."""
+        """Share of rows below each line, plus half of its ties."""
         below = self.ranking.mid_cumsum(self.weight)
         below /= self.total_weight
         return below
 
     def area(self) -> float:
-        """Area of the treated arm minus that of the control arm, as far as they are ranked here."""
+        """Treated area minus control area, for the arms ranked here."""
         # Sums first, the ratio last: with 0/1 outcomes and no weights every sum is a whole number
         # of halves, so the result is exact whatever the order of the rows.
         below = self.ranking.mid_cumsum(self.weight)
@@ -243,19 +243,19 @@ class RankedRows:
         )
 
     def effect(self) -> float:
-        """Mean outcome of the treated arm minus that of the control arm, as far as ranked here."""
+        """Mean treated outcome minus mean control outcome, for the arms ranked here."""
         return sum(
             sign * float(self.arm_outcome(arm).sum()) / self.arm_total(arm)
             for arm, sign in self.arms
         )
 
     def mean(self) -> float:
-        """Mean outcome of all rows, weighted as they are ranked."""
+        """Weighted mean outcome of all rows."""
         outcome = self.weight * self.y if self.is_weighted else self.y
         return float(outcome.sum()) / self.total_weight
 
     def less(self, constant: float) -> RankedRows:
-        """The same rows with a constant subtracted from every outcome."""
+        """Subtract a constant from every outcome."""
         squares = None if self.squares is None else self.squares_around(constant)
         return replace(self, y=self.y - constant * self.rows, squares=squares)
 
@@ -269,7 +269,7 @@ class RankedRows:
         return np.maximum(self.squares - centre * (2 * self.y - centre * self.rows), 0.0)
 
     def sum_variances(self, terms: Floats, slope: Floats) -> dict[bool, float]:
-        """Variance of each arm's sum of row terms: n_g times the sample variance of the terms.
+        """Variance of each arm's sum of row terms: n_g times their sample variance.
 
         ``terms`` holds the sum of each line; where a line is many rows, their terms differ by
         ``slope`` times the difference of their y. Not a number if an arm has a single row.
@@ -289,7 +289,7 @@ class RankedRows:
         }
 
     def parts(self, ranking: str) -> tuple[RankedRows, ...]:
-        """Itself (``"joint"``), or the treated and the control rows, each ranked on their own."""
+        """Itself (``"joint"``), or the two arms ranked separately."""
         check_choice(ranking, "ranking", RANKINGS)
         return (self,) if ranking == "joint" else self._apart
 
@@ -298,7 +298,7 @@ class RankedRows:
         return self._only(True), self._only(False)
 
     def _only(self, arm: bool) -> RankedRows:
-        """The rows of an arm, ranked on their own: what is sorted together is sorted apart."""
+        """The rows of one arm, ranked separately."""
         kept = np.flatnonzero(self.treated == arm)  # much faster than taking by a mask
         index = self.index.take(kept)
         starts = self.ranking.starts
@@ -322,7 +322,7 @@ class RankedRows:
 
 
 def sorted_rows(rows: ScoredRows) -> RankedRows:
-    """All rows, sorted by their score."""
+    """Sort all rows by score."""
     ranking = rank_rows(rows.score)
     order = ranking.order
     weight = arm_weight = ones = np.broadcast_to(1.0, len(order))  # takes no memory
@@ -345,7 +345,7 @@ def sorted_rows(rows: ScoredRows) -> RankedRows:
 
 
 def _gather(y: Floats, index: Indices) -> Floats:
-    """y in sorted order. Outcomes 0/1 travel as bytes: random reads of those stay in the cache."""
+    """Outcomes in sorted order; 0/1 outcomes as bytes, for the cache."""
     with np.errstate(invalid="ignore"):
         small = y.astype(np.int8)
     return small.take(index).astype(np.float64) if np.array_equal(small, y) else y.take(index)

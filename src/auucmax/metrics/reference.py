@@ -1,4 +1,4 @@
-"""Slow twins: the definitions, in as few lines as they take. Tests tie the fast paths to them."""
+"""Slow twins: short implementations of the definitions, for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auucmax.metrics.ranking import Ranking, RankingKind
 
 
 def rank_rows_slow(score: Floats) -> Ranking:
-    """What :func:`rank_rows` must return: a stable argsort, and the places where scores change."""
+    """Slow twin of :func:`rank_rows`: a stable argsort, and where scores change."""
     order = np.argsort(score, kind="stable")
     in_order = score[order]
     starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
@@ -30,7 +30,7 @@ def auuc_by_pairs(
     weight: Floats | None = None,
     propensity: Floats | None = None,
 ) -> float:
-    """AUUC by looking at every pair of rows, O(n^2): who is ranked below whom, ties half."""
+    """AUUC from all pairs of rows, O(n^2), ties half."""
     weight = np.ones(len(y)) if weight is None else weight
     propensity = np.full(len(y), 0.5) if propensity is None else propensity
     area = {}
@@ -45,7 +45,7 @@ def auuc_by_pairs(
 
 
 def uplift_curve_at(share: float, y: Floats, score: Floats, treated: NDArray[np.bool_]) -> float:
-    """The joint uplift curve at one share, by giving the cut level its part: O(n) a share."""
+    """Joint uplift curve at one share, splitting the level at the cut; O(n)."""
     n_rows = len(y)
     value = 0.0
     for i in range(n_rows):
@@ -58,7 +58,7 @@ def uplift_curve_at(share: float, y: Floats, score: Floats, treated: NDArray[np.
 def budget_gain_slow(
     budget: float, y: Floats, uplift: Floats, arm: NDArray[np.intp], cost: Floats
 ) -> tuple[float, Floats]:
-    """Gain per person of a policy of several arms at one budget, and its parts M (n, K).
+    """Gain per person of a policy at one budget, and its shares M (n, K).
 
     Step by step: the step of the highest rate among all people's next ones, those of one rate
     together, until the money is spent. ``arm`` is 0 for the control and 1 to K, as the rows got it.
@@ -109,7 +109,7 @@ def bootstrap(
     random_state: int | Generator | None = None,
     **options: Any,
 ) -> Floats:
-    """A metric of ``n_draws`` resamples, (n_draws,): rows drawn within arms, or whole clusters.
+    """Bootstrap a metric, resampling rows within arms or whole clusters, (n_draws,).
 
     Its standard deviation is the slow twin of the standard errors of :func:`auuc_inference` and
     :func:`policy_risk_inference`; the cut of a share moves with each draw. ``options`` are those of

@@ -1,4 +1,4 @@
-"""Policy risk: what is lost where the top share of a ranking is treated and the rest is not.
+"""Policy risk: one minus the expected outcome when the top share is treated.
 
 M_i is the part of row i that lies in the top share q, a_i and w_i are its weights, W the sum of the
 latter, as in :mod:`auucmax.metrics.curves`. With m_T the mean outcome of the treated who are
@@ -38,7 +38,7 @@ from auucmax.metrics.intervals import LESS_BOTH, ArmMean, Moments, Spread, area_
 
 @dataclass(frozen=True, repr=False)
 class PolicyRiskInference(Shown):
-    """Policy risk at ``share`` with its standard error: numbers, or arrays for a grid of shares.
+    """Policy risk at ``share``, with standard error and interval (numbers or arrays).
 
     The interval (lower, upper) is two-sided and asymptotic, at ``level``; it covers at a share that
     was fixed beforehand, not at one chosen by looking at the risks. Where too few rows or
@@ -56,13 +56,13 @@ class PolicyRiskInference(Shown):
 
 
 def policy_risks(sweep: ArmSweep, share: Floats) -> Floats:
-    """Policy risk at each share; a cell of nobody counts 0."""
+    """Policy risk at each share; an empty cell counts 0."""
     picked, left = (sweep.mean_at(share, arm, rest=not arm)[1] for arm in (True, False))
     return 1 - (share * np.nan_to_num(picked) + (1 - share) * np.nan_to_num(left))
 
 
 class Cell(NamedTuple):
-    """One of the two means of policy risk: of the treated who are picked, or of the controls left.
+    """One of the two means in policy risk: treated who are picked, or controls who are not.
 
     ``chance`` (J,) is the share of the people it stands for, ``rows`` (J,) how many of the arm's
     rows (weights) and ``mean`` (J,) their mean outcome, 0 of nobody; ``inside`` (P, J) what part of
@@ -88,7 +88,7 @@ def risk_table(
     *,
     fixed_cut: bool,
 ) -> tuple[Floats, list[str | None]]:
-    """Share, risk, its standard error and interval, (5, J), and why there is no interval.
+    """Share, risk, standard error and interval, (5, J), and reasons for missing intervals.
 
     ``units`` if rows come in clusters. ``fixed_cut``: people are picked by the sign of their
     scores, and their share is estimated.
@@ -155,13 +155,13 @@ def risk_table(
 
 
 def _correction(cell: Cell, counts: Floats) -> Floats:
-    """k / (k - 1); not a number where that is less than two, and 1 where nobody is asked."""
+    """Correction k / (k - 1); NaN for k < 2, 1 for an empty cell."""
     found = np.divide(counts, counts - 1, out=np.full(len(counts), np.nan), where=counts >= 2)
     return np.where(cell.chance > 0, found, 1.0)
 
 
 def _score_mean(cell: Cell, variance: Floats, *, clustered: bool) -> ArmMean:
-    """The mean of 0/1 outcomes times the chance, for score limits."""
+    """Mean of 0/1 outcomes in a cell, for score limits."""
     rows = np.where(cell.rows > 0, cell.rows, 1.0)
     asked = np.where(cell.chance > 0, cell.chance, 1.0)
     ones = cell.mean * rows
@@ -172,7 +172,7 @@ def _score_mean(cell: Cell, variance: Floats, *, clustered: bool) -> ArmMean:
 def _moments_across_arms(
     cells: list[Cell], moments: list[Moments], totals: list[Floats], units: ClusterUnits
 ) -> Moments:
-    """Moments of the totals of clusters that reach into both arms, and so are in both cells.
+    """Moments of totals of clusters that have rows in both arms.
 
     Their degrees of freedom are Welch's: cells count by their part in the variance.
     """

@@ -1,4 +1,4 @@
-"""Metrics as scorers, for scikit-learn's ``cross_validate`` and ``GridSearchCV``.
+"""Metrics as scikit-learn scorers, for ``cross_validate`` and ``GridSearchCV``.
 
 They ask for ``treatment`` by themselves: call ``sklearn.set_config(enable_metadata_routing=True)``
 and pass ``params={"treatment": treatment}`` to ``cross_validate``. Without that line scikit-learn

@@ -1,4 +1,4 @@
-"""Fit a model on a trial, judge it, keep it in a file, and choose whom to treat."""
+"""Fit a model to a trial, evaluate and save it, and choose whom to treat."""
 
 from __future__ import annotations
 

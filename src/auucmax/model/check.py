@@ -1,4 +1,4 @@
-"""The check of a trial before a fit: randomisation, effects, and what could have been detected."""
+"""Check of a trial before fitting: randomisation, effects and power."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class ArmCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether the check fails, or nothing could be tested."""
+        """Whether the check fails or nothing could be tested."""
         return self.report.stops or not self.report.tests
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrialCheck(Shown):
-    """The check of a trial, arm by arm.
+    """Results of the check of a trial, by arm.
 
     ``codes`` and ``quantities``: columns of whole numbers that a fit takes for categories, and for
     quantities, unless ``numeric`` or ``categorical`` name them.
@@ -61,11 +61,11 @@ class TrialCheck(Shown):
 
     @property
     def failed(self) -> bool:
-        """Whether the check of an arm fails."""
+        """Whether the check of any arm fails."""
         return any(one.failed for one in self.arms)
 
     def require(self) -> None:
-        """Raise a FailedCheckError if chance does not explain the difference between arms."""
+        """Raise a FailedCheckError if the trial does not look randomised."""
         for one in self.arms:
             if one.report.stops:
                 raise FailedCheckError(report=one.report)
@@ -98,7 +98,7 @@ class TrialCheck(Shown):
 def check_trial(
     trial: Trial, *, expected_share: float | Mapping[Any, float] | None = None
 ) -> TrialCheck:
-    """Check the randomisation of every arm against the control, as a fit does.
+    """Check the randomisation of every arm against the control, as ``fit`` does.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def check_trial(
 
 
 def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dict[str, float]:
-    """The planned share of each arm among its rows and those of the control."""
+    """Planned share of each arm relative to arm plus control."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Who of a table gets which arm, and what to expect of it: no row of the trial is needed."""
+"""Choose whom to treat in a table, and forecast the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COMPARED_ROWS = 20_000  # of the people, some of whom the chosen are compared w
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the arms, each by label; columns are of the table of people.
+    """Limits by arm label; columns refer to the table of people.
 
     ``at_most`` and ``at_least``: numbers of people; ``forbid``: columns that are 1, true or yes for
     people who may not get the arm; ``cost_column``: columns with the cost of each person.
@@ -44,7 +44,7 @@ class Limits:
     cost_column: Mapping[Any, str] | None = None
 
     def columns(self, arms: Sequence[str]) -> list[str]:
-        """The columns that they name; an InputError if they name other arms than there are."""
+        """Column names in the limits; InputError for unknown arms."""
         for name in ("at_most", "at_least", "forbid", "cost_column"):
             given = [arm_text(label) for label in getattr(self, name) or ()]
             if unknown := [label for label in given if label not in arms]:
@@ -59,7 +59,7 @@ class Limits:
         return list(dict.fromkeys(map(str, columns)))
 
     def costs(self, frame: pd.DataFrame, arms: Sequence[str]) -> Floats | None:
-        """(n, K) the cost of each person and arm, if columns hold it."""
+        """Cost of each person and arm from columns, (n, K), or None."""
         if self.cost_column is None:
             return None
         given = {arm_text(label): frame[str(name)] for label, name in self.cost_column.items()}
@@ -73,7 +73,7 @@ class Limits:
         return prices
 
     def allowed(self, frame: pd.DataFrame, arms: Sequence[str]) -> Bools | None:
-        """(n, K) who may get which arm; None: everybody may get every arm."""
+        """Permitted arms of each person, (n, K); None if all are permitted."""
         if not self.forbid:
             return None
         free = np.ones((len(frame), len(arms)), dtype=bool)
@@ -90,7 +90,7 @@ class Limits:
         return free
 
     def numbers(self, arms: Sequence[str]) -> dict[str, Any]:
-        """``at_most`` and ``at_least`` as :func:`choose` takes them."""
+        """Arrays of ``at_most`` and ``at_least`` for :func:`choose`."""
         found: dict[str, Any] = {}
         for name, none in (("at_most", np.inf), ("at_least", 0.0)):
             if given := getattr(self, name):
@@ -101,7 +101,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Targeting(Shown):
-    """People of a table, those to treat first, and the decision about them.
+    """Ranked people of a table, and the decision whom to treat.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Targeting(Shown):
         return found | {"decision": self.decision.to_json()}
 
     def chosen(self) -> Any:
-        """The people to treat alone."""
+        """Only the people to treat."""
         return first_rows(self.people, self.n_treated)
 
 
@@ -292,7 +292,7 @@ def target(
 def _choose_one(
     model: UpliftModel, terms: Terms, score: Floats
 ) -> tuple[Choice, float, list[Plan]]:
-    """People from the highest score down, the share of the trial they stand for, other plans."""
+    """Choice with one arm: highest scores first; share of the trial and other plans."""
     evidence, quantiles, n = model.evidence, model.scorers[0].quantiles, len(score)
     grid = np.union1d(np.array(evidence.policy.curve.spend), np.linspace(0, 1, 101))
     counts = quantiles.count(score, grid)
@@ -325,7 +325,7 @@ def _choose_arms(
     limits: Limits,
     frame: pd.DataFrame,
 ) -> tuple[Choice, float, Missing | None]:
-    """Who gets which arm, its spend on the trial's curve, and why nothing is known of it."""
+    """Choice with several arms, its spend on the trial's curve, or why it is unknown."""
     curve, n, is_share = model.evidence.policy.curve, len(uplift), terms.share is not None
     factor, free = price_factor(curve, terms), limits == Limits()
     budget, value = terms.budget, None if is_share else terms.value
@@ -351,7 +351,7 @@ def _choose_arms(
 def _unlike(
     model: UpliftModel, shifts: Sequence[ScoreShift], choice: Choice, spend: float
 ) -> Missing | None:
-    """That people are not like those of the trial, by the scores of an arm that matters."""
+    """Reason if people differ from those of the trial in the scores of a used arm."""
     given = (np.array(choice.counts) > 0) | (at(model.evidence.policy.curve, spend)[0] > 0)
     unlike = [k for k in np.flatnonzero(given).tolist() if shifts[k].is_unlike]
     if not unlike or not sum(choice.counts):
@@ -364,7 +364,7 @@ def _unlike(
 def _people(
     model: UpliftModel, table: pd.DataFrame, exclude: Iterable[Any] | None
 ) -> tuple[pd.Series, dict[str, int]]:
-    """Ids (or rows from 1 on) of those who may be treated, and how many are left out, and why.
+    """Ids (or row numbers) of eligible people, with counts of those left out.
 
     The index of the ids has their places in the table. The first row of an id counts, unless ids
     are groups.

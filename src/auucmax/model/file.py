@@ -1,4 +1,4 @@
-"""Fitted models as files: an archive of JSON and arrays, in which nothing is executed.
+"""Save and load models as archives of JSON and arrays; no code is executed.
 
 The header holds the recipe, the evidence, what was fitted, the checksum of the training rows and,
 for each arm, encoder, calibration and score quantiles; ``arm0.*.npy`` are the arrays of the formula
@@ -30,7 +30,7 @@ _SCORER = {"encoder", "calibration", "quantiles", "slope", "centre"}
 
 
 def save(model: UpliftModel, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to ``path``, whole or not at all.
+    """Save a fitted model to ``path``, atomically.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def save(model: UpliftModel, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> UpliftModel:
-    """Read a model that :func:`save` wrote; nothing in the file is executed.
+    """Load a model written by :func:`save`; no code is executed.
 
     A ModelFileError, in one line, for a file that is missing, damaged, of another kind or version.
     """
@@ -98,7 +98,7 @@ def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> UpliftModel
 
 
 def _size(values: Any) -> float:
-    """The largest number of some JSON in size: sums and products of them should not overflow."""
+    """Largest magnitude in a JSON value, to rule out overflow."""
     if isinstance(values, Mapping | list):
         own = values.values() if isinstance(values, Mapping) else values
         return max(map(_size, own), default=0.0)

@@ -36,7 +36,7 @@ Makes = Mapping[str, Callable[[], Any]]
 
 
 class Recipe(Result):
-    """How rows are assigned to folds and what is fitted: all that is needed to do it again.
+    """Fold assignment and models of a fit, sufficient to reproduce it.
 
     ``hold_out`` is the share of rows that the model is not trained on, 0 with cross-fitting.
     ``key`` is that of the hashes, ``seed`` the model's. ``n_candidates``: the number of models that
@@ -58,7 +58,7 @@ class Recipe(Result):
 
     @property
     def per_chunk(self) -> int:
-        """The number of folds in a chunk."""
+        """Number of folds per chunk."""
         return -(-self.n_folds // N_CHUNKS)
 
     @property
@@ -66,33 +66,33 @@ class Recipe(Result):
         return self.n_folds // self.per_chunk
 
     def folds(self, keys: Hashes) -> Codes:
-        """(n,) the fold of each row."""
+        """Fold of each row, (n,)."""
         return (places(keys) * self.n_folds).astype(np.int64)
 
     def held_out(self, keys: Hashes) -> Bools:
-        """(n,) the rows that are held out."""
+        """Mask of held-out rows, (n,)."""
         return np.asarray(places(keys) < self.hold_out)
 
 
 def work_of(names: Iterable[str]) -> float:
-    """The work of training models once."""
+    """Work units of one training run, for progress."""
     return sum(_WORK.get(name, 1.0) for name in names)
 
 
 def places(keys: Hashes) -> Floats:
-    """Hashes as numbers from 0 to less than 1."""
+    """Hashes as numbers in [0, 1)."""
     return np.asarray((keys >> np.uint64(11)).astype(np.float64) / 2.0**53)
 
 
 @dataclass
 class Fitted:
-    """An encoder, and estimators of the rows that it encodes, by name."""
+    """A fitted encoder with fitted estimators by name."""
 
     encoder: TableEncoder
     estimators: dict[str, Any]
 
     def scores(self, frame: pd.DataFrame) -> dict[str, Floats]:
-        """(n,) scores by name; categories that only these rows have are no error."""
+        """Scores (n,) by estimator name; new categories are allowed."""
         X = self.encoder.accept(frame).transform(frame)
         return {
             name: np.asarray(own.predict(X), dtype=np.float64)
@@ -101,7 +101,7 @@ class Fitted:
 
 
 def train(pair: Pair, makes: Makes, some: Bools) -> Fitted:
-    """Train an encoder and estimators, which are made by name, on some of the rows of a pair."""
+    """Fit an encoder and named estimators to some rows of a pair."""
     roles, features = pair.trial.roles, pair.X
     encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
     y, treated = pair.y[some], pair.treated[some]
@@ -117,7 +117,7 @@ def train(pair: Pair, makes: Makes, some: Bools) -> Fitted:
 
 @dataclass
 class OutOfFold:
-    """Scores of every row by models that were not trained on it.
+    """Out-of-fold scores of all rows.
 
     ``fold`` (n,) of all rows of the trial; ``ranks`` (m,) by name, of the rows of the pair within
     their fold. ``rank`` and ``chunk_score`` (n,) are of the first model, for all rows of the trial:
@@ -136,7 +136,7 @@ class OutOfFold:
 def cross_fit(
     pair: Pair, makes: Makes, recipe: Recipe, keys: Hashes, *, with_chunks: bool, work: Work
 ) -> OutOfFold:
-    """Train models for each fold and, of the first kind, for each chunk of the certificate.
+    """Cross-fit models for each fold and, for the first model, each certificate chunk.
 
     ``keys`` are those of all rows of the trial: rows of other arms are scored as well.
     """
@@ -183,7 +183,7 @@ def cross_fit(
 
 
 def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
-    """The chunks before which there are enough rows to train on."""
+    """Chunks with enough earlier rows for training."""
     for k in range(1, n_chunks):
         if fewest_rows(pair.y, pair.treated, chunk < k) >= LEAST and (chunk == k).any():
             return list(range(k, n_chunks))
@@ -191,7 +191,7 @@ def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
 
 
 def number_of_folds(pair: Pair, key: str) -> int:
-    """5, 2 of very many rows, or as many as leave enough rows in every training part."""
+    """Number of folds: 5 by default, 2 for very many rows, more for small trials."""
     if len(pair.y) > MANY_ROWS:
         return 2
     least = 0
@@ -210,7 +210,7 @@ def number_of_folds(pair: Pair, key: str) -> int:
 
 
 def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
-    """The fewest rows of an arm, or of responders and others in an arm."""
+    """Smallest count of rows, or of responders and non-responders, in an arm."""
     code = treated.astype(np.int64)
     n_kinds, who = 2, responders(y)
     if who is not None:
@@ -219,7 +219,7 @@ def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
 
 
 def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
-    """(n,) the rank of each score within its fold, between 0 and 1; ties share one.
+    """Rank of each score within its fold, between 0 and 1, ties averaged, (n,).
 
     >>> score, fold = np.array([5.0, 7.0, 0.1, 0.3, 0.1, 0.2]), np.array([0, 0, 1, 1, 1, 1])
     >>> ranks_within(score, fold).tolist()
@@ -230,7 +230,7 @@ def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
 
 
 def ranks_among(score: Floats, others: Floats) -> Floats:
-    """(n,) the share of others with a lower score, ties count half.
+    """Share of the other scores that are lower, ties half, (n,).
 
     >>> ranks_among(np.array([1.0, 2.5, 9.0]), np.array([1.0, 2.0, 3.0, 1.0])).tolist()
     [0.25, 0.75, 1.0]

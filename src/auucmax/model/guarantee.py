@@ -1,4 +1,4 @@
-"""Certificates of a fit: the rows, scores and ranges that they are made from."""
+"""Certificates of a fit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Chunk = tuple[Floats, Floats | None, Bools]
 
 
 def counted_range(rows: Pair | Trial) -> Range | Missing:
-    """The range of outcomes, as benefits, that a certificate counts; or why there is none."""
+    """Outcome range (as benefits) for certificates, or the reason for none."""
     trial, index = (rows.trial, rows.index) if isinstance(rows, Pair) else (rows, slice(None))
     outcome = trial.roles.outcome
     if outcome.kind == Kind.BINARY:
@@ -51,7 +51,7 @@ def counted_range(rows: Pair | Trial) -> Range | Missing:
 def progressive(
     pair: Pair, apart: OutOfFold, recipe: Recipe
 ) -> tuple[Certificate | Missing, Cuts | None]:
-    """The guarantee for models trained on more and more chunks, or why there is none; and cuts."""
+    """Progressive certificate and cuts, or the reason for none."""
     chunk = apart.fold[pair.index] // recipe.per_chunk
     # Rows in the chunks before the first bet, then in each that is bet on.
     masks = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
@@ -63,7 +63,7 @@ def progressive(
 def held_out(
     pair: Pair, score: Floats, n_candidates: int, seed: int | None = None
 ) -> tuple[Certificate | Missing, Cuts | None]:
-    """The guarantee for a score on rows that its model was not trained on; with a seed also cuts.
+    """Held-out certificate of a score (with a seed also cuts), or the reason for none.
 
     Some rows, drawn with the seed, size the bets of the cuts.
     """
@@ -138,14 +138,14 @@ def _guaranteed(
 
 
 def _chunks(pair: Pair, y: Floats, score: Floats, parts: Sequence[NDArray[np.intp]]) -> list[Chunk]:
-    """Parts of the rows as certificates take them; the first one has no scores."""
+    """Chunks of rows for certificates; the first has no scores."""
     return [
         (y[part], score[part] if k else None, pair.treated[part]) for k, part in enumerate(parts)
     ]
 
 
 def _guaranteed_cuts(chunks: Sequence[Chunk], counted: Range, n_candidates: int) -> Cuts | None:
-    """What treating all above the cuts of 20 shares gains at least, together.
+    """Simultaneous guarantees of treating everyone above the cuts of 20 shares.
 
     There are fewer shares where less than 20 rows of an arm would lie between two.
     """
@@ -183,7 +183,7 @@ def policy_guarantee(
     cost: Floats,
     budget: float | None,
 ) -> Certificate | Missing:
-    """What the policies of the chunks gain at least at a budget that was fixed in advance.
+    """Certificate of the chunk policies at a budget fixed in advance.
 
     ``arms``: the rows of each arm, and scores (n,) of all rows by models trained on the chunks
     before. A tenth of the rows of a chunk, which are not bet on, show the rate that spends the
@@ -249,7 +249,7 @@ def _chunk_uplift(
     pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, first: int,
     inside: NDArray[np.intp], guide: Bools,
 ) -> Floats:  # fmt: skip
-    """(rows of chunk k,) uplifts by the chunks before it, from ranks among its guide rows."""
+    """Uplifts of chunk k from models of earlier chunks, by ranks among guide rows."""
     own = chunk[pair.index]
     past = pair.take(own < k)
     rank = ranks_among(score[inside], score[inside[guide]])
@@ -265,7 +265,7 @@ def _chunk_uplift(
 
 
 def arms_at(uplift: Floats, guides: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:
-    """(n,) the arm, 1 to K, that each person gets at a budget per person; 0 for none.
+    """Arm of each person at a budget per person, (n,): 1 to K, or 0 for none.
 
     Steps are taken down to the lowest rate of uplift to cost that the budget pays for among other
     people, whose uplifts are ``guides``; to 0 if money is left.

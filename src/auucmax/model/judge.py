@@ -1,4 +1,4 @@
-"""From scored rows to evidence: every number that is known of a ranking and of a policy."""
+"""Compute the evidence of a model from scored rows."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ _ROWS_A_TERM = 20  # that an outcome model needs
 
 
 def numbers(values: Any) -> tuple[Any, ...]:
-    """A column of numbers as a tuple, None where it is not a number."""
+    """Convert numbers to a tuple with None for NaN."""
     return tuple(plain(np.asarray(values, dtype=np.float64)))
 
 
 def number(value: float) -> float | None:
-    """A number, None if it is not finite."""
+    """The number, or None if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
 def levels_of(pair: Pair, score: Floats) -> Levels:
-    """The rows of a pair sorted by a score."""
+    """Levels of a pair's rows for a score."""
     return Levels.of(pair.y, score, **pair.design)
 
 
 def calibrated(pair: Pair, score: Floats) -> Calibration:
-    """The calibration of scores of models that were not trained on the rows."""
+    """Calibrate out-of-fold scores."""
     return calibrate(pair.y, score, **pair.design)
 
 
 def quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
-    """The same for a part of the rows, without warnings: all rows are warned of."""
+    """Calibrate on a subset without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return calibrated(pair, score)
@@ -92,7 +92,7 @@ def arm_evidence(
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
 ) -> ArmEvidence:
-    """How the rows of an arm and the control rank by a score of models not trained on them.
+    """Evidence of one arm against the control, from out-of-fold scores.
 
     ``cross_fitted``: scores are ranks by models of several folds, so the variance of a gain counts
     twice. ``predicted`` (m,): calibrated uplifts from other rows. ``rivals``: other scores.
@@ -140,13 +140,13 @@ def arm_evidence(
 
 
 def one_of(guarantee: Certificate | Missing | None) -> dict[str, Any]:
-    """The certificate, or why it is missing, as fields of a result."""
+    """The certificate, or the reason why it is missing, as result fields."""
     name = "missing" if isinstance(guarantee, Missing) else "certificate"
     return {"certificate": None, "missing": None, name: guarantee}
 
 
 def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
-    """Control and arm: rows, mean of the recorded outcomes, events and groups."""
+    """Rows, mean outcomes, events and groups of control and arm."""
     roles, recorded = pair.trial.roles, pair.trial.y[pair.index]
     weight = np.ones(len(recorded)) if pair.people is None else pair.people
     if pair.propensity is not None:
@@ -168,7 +168,7 @@ def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
 
 
 def share_grid(treated: Bools, weight: Floats | None = None) -> Floats:
-    """Shares at equal distances from 0 to 1, with at least 20 rows of each arm between two.
+    """Grid of shares from 0 to 1 with at least 20 rows of each arm between neighbours.
 
     ``treated`` (n,) from the lowest score to the highest; ``weight`` (n,): people per row.
 
@@ -186,7 +186,7 @@ def share_grid(treated: Bools, weight: Floats | None = None) -> Floats:
 
 
 def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[np.intp]:
-    """The number of whole rows in each top share."""
+    """Number of whole rows in each top share."""
     total = np.cumsum(np.ones(n_rows) if weight is None else weight[::-1])
     return np.searchsorted(total, shares * total[-1] * (1 + 1e-12), side="right")
 
@@ -202,7 +202,7 @@ def _estimate(
 
 
 def effect_of(band: UpliftBand) -> Estimate:
-    """The average effect: the end of the curve, with the interval at this one share."""
+    """Average effect: the end of the curve, with its pointwise interval."""
     ends = band.lower[-1], band.upper[-1]
     missing = band.declined if np.isnan(ends[0]) else None
     return _estimate(band.uplift[-1], band.standard_error[-1], ends, missing)
@@ -240,7 +240,7 @@ def _curve_of_band(band: UpliftBand, costs: tuple[float, ...], random: Floats) -
 
 
 def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deciles:
-    """The effect in each tenth, or in fewer parts, from differences of the curve."""
+    """Effects in tenths (or fewer parts), from differences of the curve."""
     tenths = np.linspace(0, 1, 11)
     places = np.abs(band.share[:, None] - tenths).argmin(axis=0).tolist()
     if np.abs(band.share[places] - tenths).max() >= 1e-9:
@@ -268,7 +268,7 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
 
 
 def _ratios(band: UpliftBand) -> tuple[Ratio | None, ...]:
-    """V(q) / V(1) with Fieller's interval, at each share; None unless V(1) is clearly above 0.
+    """Share of the total effect V(q) / V(1) with Fieller's interval; None if V(1) is unclear.
 
     All r with |V(q) - r V(1)| <= t se(V(q) - r V(1)): between the roots of a quadratic in r, which
     is an interval exactly when V(1) is more than t standard errors from 0. t is such that the
@@ -293,7 +293,7 @@ def _ratios(band: UpliftBand) -> tuple[Ratio | None, ...]:
 
 
 def _ratio_multiple(band: UpliftBand) -> float:
-    """Level quantile of the largest |V(q) - r(q) V(1)| in standard errors, r(q) = V(q) / V(1).
+    """Simultaneous critical value for the ratios V(q) / V(1).
 
     From normal draws, and as much wider as the intervals at one share are than normal ones.
     """
@@ -310,7 +310,7 @@ def _ratio_multiple(band: UpliftBand) -> float:
 
 
 def describe_check(report: RandomisationReport) -> CheckFacts:
-    """A check as plain JSON, with the largest differences only, and none of a few people."""
+    """A check as plain JSON without numbers about few people."""
     found = report.for_others().to_dict()
     found["n_differences"] = len(report.differences)
     for name in ("differences", "missing"):
@@ -321,7 +321,7 @@ def describe_check(report: RandomisationReport) -> CheckFacts:
 def policy_curve(
     trial: Trial, uplift: Floats, costs: Sequence[float], fold: NDArray[Any] | None
 ) -> PolicyEvidence:
-    """The policy over several arms: its curve, rates, and contrasts with simpler allocations.
+    """Evidence of a policy: curve, rates, and contrasts with simpler policies.
 
     ``uplift`` (n, K) by models that were not trained on the rows; ``fold`` (n,) if they are models
     of several folds: each fold then spends the budget by itself.
@@ -383,7 +383,7 @@ def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
 def _outcome_model(
     trial: Trial, uplift: Floats, groups: NDArray[np.intp] | None, fold: NDArray[Any] | None
 ) -> Floats | None:
-    """(n, K + 1) expected outcomes by straight lines in uplifts and propensities, from other rows.
+    """Expected outcomes (n, K + 1), linear in uplifts and propensities, from other rows.
 
     What propensities explain is not left to weights alone, which has less noise. None where they
     were the same for all.

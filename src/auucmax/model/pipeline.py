@@ -1,4 +1,4 @@
-"""From a trial to a model with its evidence: check, cross-fit, train on all rows, judge."""
+"""The fitting pipeline: check, cross-fit, train on all rows, evaluate."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def fit(
     despite_check: bool = False,
     random_state: int | np.random.Generator | None = 0,
 ) -> UpliftModel:
-    """Fit a model on all rows of a trial, and judge it by models that were not trained on them.
+    """Fit a model to a trial, and evaluate it by cross-fitting.
 
     Each arm is compared with the control. Rows are assigned to 5 folds (2 of more than a million
     rows, more of few rows) by a keyed hash of the group, the id or the place. Each fold is scored
@@ -211,7 +211,7 @@ def fit(
 
 
 def _usable(trial: Trial) -> Trial:
-    """The randomised rows, with texts as names of columns."""
+    """The randomised rows, with column names as texts."""
     if trial.sample_weight is not None:
         raise InputError(
             "trial.sample_weight", "left out of a fit", "weights",
@@ -224,7 +224,7 @@ def _usable(trial: Trial) -> Trial:
 
 @dataclass
 class _Arm:
-    """One arm: its scorer, evidence and estimator, and what the policy needs of all rows.
+    """Scorer, evidence and estimator of one arm, with what the policy needs.
 
     ``uplift`` (n,) by models and calibrations of the other folds; ``chunk_score`` (n,) by models
     of the chunks before. With a hold-out there is no policy.
@@ -245,7 +245,7 @@ def _makes(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]
 def _train_kept(
     pair: Pair, names: Sequence[str], recipe: Recipe, some: Bools, work: Work
 ) -> tuple[Fitted, Formula | RankMean, Floats, Floats]:
-    """The model that is kept: its formula, the encoded rows of the pair, and their scores."""
+    """Train the final model; return its formula and the encoded rows with scores."""
     from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
 
     with work.part("the model that is kept", work_of(names)):
@@ -261,7 +261,7 @@ def _fit_arm(
     pair: Pair, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, keys: Hashes,
     work: Work,
 ) -> _Arm:  # fmt: skip
-    """Train the model that is kept, and judge it on rows that models were not trained on."""
+    """Train the final model of an arm, and evaluate it on out-of-fold scores."""
     held = recipe.held_out(pair.keys)  # no row with cross-fitting
     names = [recipe.model, *rivals]
     chunk_score, tilt = None, 0.0
@@ -344,7 +344,7 @@ def _policy(
     trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, keys: Hashes, costs: tuple[float, ...],
     budget: float | None,
 ) -> PolicyEvidence:  # fmt: skip
-    """The evidence for all arms together; with one arm its curve, and segments."""
+    """Evidence of the policy over all arms, with segments."""
     fold, failed = recipe.folds(keys), Missing(why=Why.FAILED_CHECK)
     stops = any(one.evidence.missing == failed for one in fitted)
     # Control and first arm, then the other arms: the order in which segments are searched.
@@ -380,7 +380,7 @@ def _policy(
 
 
 def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
-    """The evidence of a model on the rows of a trial; see :meth:`UpliftModel.evaluate`."""
+    """Evidence of a model on new rows; see :meth:`UpliftModel.evaluate`."""
     trial = _usable(trial)
     if model.checksum_of(trial) == model.checksum:
         warnings.warn(
@@ -426,7 +426,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
 
 
 def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evidence:
-    """The evidence of a model with rivals that are trained on its folds.
+    """Evidence of a model with rivals trained on its folds.
 
     ``trial`` holds the very rows of the fit. The model's own recipe is trained again beside them,
     with the same seed, and all are ranked on the same rows: differences are paired.
@@ -496,7 +496,7 @@ def _info(
 
 
 def quantities_of(trial: Trial) -> tuple[str, ...]:
-    """Features of some whole numbers that repeat, such as a zip code, used as quantities."""
+    """Numeric features with repeated whole numbers, such as zip codes."""
     found = []
     for name in trial.X.columns:
         column = trial.X[name]
@@ -512,7 +512,7 @@ def quantities_of(trial: Trial) -> tuple[str, ...]:
 
 @contextmanager
 def _collected() -> Iterator[list[str]]:
-    """Messages of the warnings inside, which are given again afterwards."""
+    """Collect warnings raised inside; they are raised again afterwards."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

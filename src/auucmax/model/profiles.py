@@ -1,4 +1,4 @@
-"""Who they are: the top of a ranking, or those who get an arm, compared with everybody else.
+"""Profiles of the top of a ranking, or of those who get an arm, against the others.
 
 No number is about fewer than 20 people.
 """
@@ -24,7 +24,7 @@ MOST_DRIVERS = 25
 
 
 def describe_top(columns: Sequence[Binned], score: Floats) -> tuple[People, ...]:
-    """Each column's bins in the top of the people and in the rest, at shares from 10% to 90%.
+    """Distribution of each column in the top and the rest, at shares of 10% to 90%.
 
     >>> import pandas as pd
     >>> from auucmax.data.binning import binned
@@ -40,7 +40,7 @@ def describe_top(columns: Sequence[Binned], score: Floats) -> tuple[People, ...]
 def describe_arms(
     columns: Sequence[Binned], given: NDArray[np.intp], labels: Sequence[str], share: float
 ) -> tuple[People, ...]:
-    """Those who get each arm against all others; ``given`` (n,) is 0 for no arm.
+    """Profiles of those who get each arm; ``given`` (n,) is 0 for no arm.
 
     Arms that fewer than 20 people get, or all but fewer than 20, are left out.
     """
@@ -53,13 +53,13 @@ def describe_arms(
 
 
 def _with_enough(columns: Sequence[Binned]) -> list[Binned]:
-    """The columns with at least 20 people in each bin."""
+    """Columns with at least 20 people in each bin."""
     found = (column.with_least(LEAST_ROWS) for column in columns)
     return [column for column in found if column is not None]
 
 
 def _compare(columns: Sequence[Binned], inside: Floats, share: float, arm: str | None) -> People:
-    """Some people, by the part (n,) of each, against the others; columns that differ most first."""
+    """Compare a (fractional) group (n,) with the others, largest differences first."""
     found = []
     for column in columns:
         own = column.counts(inside)
@@ -82,7 +82,7 @@ def _compare(columns: Sequence[Binned], inside: Floats, share: float, arm: str |
 
 
 def top_part(score: Floats, share: float) -> Floats:
-    """(n,) which part of each row is in the top share: tied rows at its cut are in it in part.
+    """Fraction of each row in the top share, (n,); ties at the cut are split.
 
     >>> top_part(np.array([1.0, 3.0, 2.0, 2.0]), 0.5).tolist()
     [0.0, 1.0, 0.5, 0.5]
@@ -95,7 +95,7 @@ def top_part(score: Floats, share: float) -> Floats:
 def describe_drivers(
     features: pd.DataFrame, score: Floats, share: float, linear: tuple[Term, ...] | None = None
 ) -> Drivers:
-    """How the score goes with each column, or category of a column, the strongest first.
+    """Correlation of the score with columns and categories, strongest first.
 
     ``correlation`` is that of the ranks of the score with the column: ranks of a number, 0 or 1 of
     a category. ``top`` and ``rest`` are means in the top-scored share and in the rest (of a
@@ -134,7 +134,7 @@ def describe_drivers(
 def _driver(
     feature: Feature, k: int, values: Floats, rank: Floats, on_top: Floats
 ) -> Driver | None:
-    """A column of the rows where it is known; None if fewer than 20 people differ from the rest.
+    """Driver of one column; None if it would describe fewer than 20 people.
 
     ``rank``: of the score.
     """
@@ -159,7 +159,7 @@ def _driver(
 
 
 def _mean(values: Floats, part: Floats, feature: Feature) -> float | None:
-    """The mean of some people; None if it is about fewer than 20 of them."""
+    """Mean over a group; None if it has fewer than 20 people."""
     about = part @ values if feature.levels else part.sum()
     if about < LEAST_ROWS - 1e-6:
         return None
@@ -173,7 +173,7 @@ def _correlation(first: Floats, second: Floats) -> float | None:
 
 
 def linear_terms(coef: Floats, names: Sequence[str], deviation: Floats) -> tuple[Term, ...]:
-    """The terms of a linear score, with coefficient times standard deviation, largest first.
+    """Terms of a linear score by coefficient times standard deviation, largest first.
 
     ``names`` and ``deviation`` (p,) are those of the encoded columns that ``coef`` (p,) multiplies.
 

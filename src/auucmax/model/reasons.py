@@ -1,4 +1,4 @@
-"""Reasons for a score: the raw columns that move it most away from the scores of other people.
+"""Reasons for individual scores: the raw columns that change them most.
 
 A person is compared with a few others, spread over the ranking. One column after the other takes
 the person's own value in place of the other person's; the change of the score is the contribution
@@ -25,7 +25,7 @@ _SMALL = 0.05  # of the largest part: a smaller one is no reason
 
 
 def others_of(scorer: Scorer, frame: pd.DataFrame) -> Floats:
-    """(others, terms) encoded values of people at equal distances in the ranking of a table."""
+    """Reference people, evenly spaced in the ranking, encoded (others, terms)."""
     encoded = np.asarray(scorer.encoder.transform(frame), dtype=np.float64)
     order = np.argsort(scorer.formula(encoded), kind="stable")
     places = (np.arange(OTHERS) + 0.5) * len(order) / OTHERS
@@ -33,7 +33,7 @@ def others_of(scorer: Scorer, frame: pd.DataFrame) -> Floats:
 
 
 def parts_of(scorer: Scorer, encoded: Floats, others: Floats) -> tuple[list[str], Floats]:
-    """Names of the raw columns, and (people, columns) their contributions to the score."""
+    """Raw column names, and their contributions to scores, (people, columns)."""
     blocks = _places(scorer)
     names = list(blocks)
     found = np.zeros((len(encoded), len(names)))
@@ -50,7 +50,7 @@ def parts_of(scorer: Scorer, encoded: Floats, others: Floats) -> tuple[list[str]
 
 
 def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]:
-    """The columns that move each person's score most, the strongest first.
+    """The columns that change each person's score most, strongest first.
 
     ``others`` from :func:`others_of`. (+) raises the score, (-) lowers it.
 
@@ -82,7 +82,7 @@ def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]
 
 
 def _places(scorer: Scorer) -> dict[str, NDArray[np.intp]]:
-    """The encoded features of each raw column that has any."""
+    """Indices of the encoded features of each raw column."""
     found: dict[str, list[int]] = {}
     for place, term in enumerate(scorer.encoder.terms_):
         found.setdefault(term.column, []).append(place)
@@ -92,7 +92,7 @@ def _places(scorer: Scorer) -> dict[str, NDArray[np.intp]]:
 def _in_words(
     scorer: Scorer, frame: pd.DataFrame, encoded: Floats, others: Floats
 ) -> dict[str, list[str]]:
-    """The value of each person in each column, in words."""
+    """Values of each person in each column, as text."""
     places, found = _places(scorer), dict[str, list[str]]()
     for column in scorer.encoder.columns_:
         if column.name not in places:

@@ -1,4 +1,4 @@
-"""Models by name."""
+"""Registry of models by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RIVALS = {"auto": ("response", "tm", "auucmax")}
 
 
 def able_models(kind: str) -> list[str]:
-    """Names of the models that can be trained on outcomes of a kind."""
+    """Names of models that support a kind of outcome."""
     binary = kind == Kind.BINARY
     return [name for name, make in COMPARABLE.items() if binary or not make(0).needs_binary]
 
@@ -52,7 +52,7 @@ def rivals_of(model: str, kind: str) -> tuple[str, ...]:
 
 
 def check_able(name: str, outcome: Outcome, parameter: str, names: list[str]) -> None:
-    """Raise an InputError if a model is not among those that can be trained on the outcomes."""
+    """Raise an InputError for models that do not support the outcomes."""
     able = [known for known in able_models(outcome.kind) if known in names]
     if name not in able:
         why = ", which needs 0/1 outcomes" if name in names else ""
@@ -65,7 +65,7 @@ def check_able(name: str, outcome: Outcome, parameter: str, names: list[str]) ->
 
 
 def describe_target(estimator: Any, pair: Pair) -> str:
-    """What of the outcome a model is trained on, in words."""
+    """Description of a model's target."""
     outcome = pair.trial.roles.outcome
     if outcome.kind == Kind.BINARY:
         return f"{outcome.name} is 0/1"
@@ -88,6 +88,6 @@ def describe_target(estimator: Any, pair: Pair) -> str:
 
 
 def tree_rows(estimator: Any) -> int | None:
-    """The number of rows that trees were trained on, if there are trees."""
+    """Number of rows used to train trees, if any."""
     members = getattr(estimator, "estimators_", [estimator])
     return next((one.n_rows_ for one in members if hasattr(one, "n_rows_")), None)

@@ -1,4 +1,4 @@
-"""The evidence for scores of any origin, on rows that they were not made from."""
+"""Evidence for scores from any source, on rows they were not derived from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY = "0" * 16  # groups are numbered by hashes
 
 
 def judge_scores(trial: Trial, score: Any) -> Evidence:
-    """The evidence for the scores of the rows of a trial, made by any other tool.
+    """Evaluate scores of the rows of a trial, made by any tool.
 
     The numbers hold if the scores were not made from these rows.
 
@@ -42,7 +42,7 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
 
 
 def on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEvidence) -> Evidence:
-    """The evidence of rows that no model was trained on."""
+    """Evidence on rows that no model was trained on."""
     failed = Missing(why=Why.FAILED_CHECK)
     return Evidence(
         roles=trial.roles, basis=Basis.NEW_ROWS, level=LEVEL, n_rows=trial.n_rows, n_folds=None,

@@ -1,4 +1,4 @@
-"""Segments: parts of the people, described by conditions on columns, with their own effects.
+"""Segments: groups described by conditions on columns, with their effects.
 
 They are the leaves of a tree of depth 2 or 3 over raw columns. It is grown on some of the rows by
 the criterion of honest trees: with tau the difference of two arms' means in a leaf of n rows and v
@@ -41,7 +41,7 @@ Arms = NDArray[np.intp]  # 0 for the control
 
 
 class Side(NamedTuple):
-    """A condition on a column: the bins that it admits, and its words.
+    """A condition on a column: the bins it admits.
 
     Missing values are on the side that does not hold the first bin.
     """
@@ -52,15 +52,15 @@ class Side(NamedTuple):
 
     @property
     def cells(self) -> Bools:
-        """Whether it admits missing values, then each bin."""
+        """Which cells it admits: missing values, then each bin."""
         return np.append(not self.bins[0], self.bins)
 
     def holds(self) -> Bools:
-        """(n,) whether it holds for each row."""
+        """Whether the condition holds for each row, (n,)."""
         return self.cells[self.column.code + 1]
 
     def text(self, arm: Arms) -> str:
-        """Its words, with missing values if 20 people of each arm have none."""
+        """The condition in words; missing values are named if 20 people of each arm have none."""
         missing = np.bincount(arm[self.column.code < 0], minlength=int(arm.max()) + 1)
         enough = missing.min() >= LEAST_ROWS
         return f"{self.words} or missing" if enough and not self.bins[0] else self.words
@@ -77,7 +77,7 @@ def find_segments(
     names: Sequence[str],
     counted: tuple[float, float] | None,
 ) -> Segments | None:
-    """Segments grown on some rows, with effects estimated on the others.
+    """Find segments on some rows, and estimate effects on the others.
 
     The segment with the largest effect of an arm, on the rows that it was grown on, comes first.
 
@@ -150,12 +150,12 @@ def find_segments(
 
 
 def _fewest(arm: Arms, leaves: Sequence[Any]) -> int:
-    """The fewest rows of an arm in a leaf."""
+    """Smallest number of rows of an arm in a leaf."""
     return min(int(np.bincount(arm[own], minlength=arm.max() + 1).min()) for own in leaves)
 
 
 def _moments(y: Floats, arm: Arms, leaves: Sequence[Any]) -> Floats:
-    """(2, L, K + 1): the mean outcome of each arm in each leaf, and its variance."""
+    """Means and variances of outcomes by leaf and arm, (2, L, K + 1)."""
     found = []
     for own in leaves:
         parts = [y[own][arm[own] == k] for k in range(arm.max() + 1)]
@@ -165,7 +165,7 @@ def _moments(y: Floats, arm: Arms, leaves: Sequence[Any]) -> Floats:
 
 
 def _differ(mean: Floats, variance: Floats) -> bool:
-    """Whether the effects in disjoint leaves differ, by means (L, K + 1) and their variances:
+    """Whether effects differ between leaves, from means (L, K + 1) and variances.
     Wald's test at 5%."""
     value = mean[:, 1:] - mean[:, :1]
     # All effects have the control in common.
@@ -182,7 +182,7 @@ def _differ(mean: Floats, variance: Floats) -> bool:
 def deepen(
     rules: Sequence[Rule], columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int
 ) -> list[Rule]:
-    """Split each leaf once more by the column that gains most on one half of ``some`` rows.
+    """Split each leaf once more by the best column on one half of ``some`` rows.
 
     The rows are in random order. A split is kept if the effects of its sides differ on the other
     half as well, in the same direction. ``least`` rows of each arm are needed among all of them.
@@ -208,7 +208,7 @@ def deepen(
 
 
 def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) -> Floats:
-    """(pairs of arms,) the difference of the effects in two leaves, in standard errors; 0 if a leaf
+    """Standardised effect differences of two leaves by pair of arms; 0 if a leaf
     has few rows of an arm."""
     low, high = np.array(list(combinations(range(arm.max() + 1), 2))).T
     inside = [some[_inside(rule, len(y))[some]] for rule in rules]
@@ -221,7 +221,7 @@ def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) ->
 
 
 def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int) -> list[Rule]:
-    """The leaves of the best tree of depth 2, as conditions; one empty leaf if no split gains.
+    """Leaves of the best tree of depth 2; a single empty leaf if no split gains.
 
     All pairs of columns are tried: the sums of a leaf come from a table of their bins.
     """
@@ -263,7 +263,7 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
 def _best_alone(
     column: Binned, rows: Any, arm: Arms, y: Floats, least: int, n_arms: int
 ) -> tuple[float, tuple[Side, Side]]:
-    """The best split of some rows by one column: its value, and its sides."""
+    """Best split of rows by one column: value and sides."""
     sums = _sums(column.code[rows] + 1, len(column.names) + 1, arm, y, n_arms)
     return _best_split(_sides(column), sums, least)
 
@@ -271,7 +271,7 @@ def _best_alone(
 def _best_split(
     sides: Sequence[tuple[Side, Side]], sums: Floats, least: int
 ) -> tuple[float, tuple[Side, Side]]:
-    """The best split by sums (3 arms, cells), and its value: minus infinity if all leave too few
+    """Best split from sums, and its value: minus infinity if all leave too few
     rows."""
     left = np.stack([sums[:, yes.cells].sum(axis=1) for yes, _ in sides], axis=1)
     values = _values(np.hstack([left, sums.sum(axis=1)[:, None] - left]), least)
@@ -281,7 +281,7 @@ def _best_split(
 
 
 def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
-    """(3 arms, cells): rows, sums and sums of squares of y of the control, then of each arm."""
+    """Rows, sums and squared sums of y by arm and cell, (3 arms, cells)."""
     cell, n_cells = arm * size + code, n_arms * size
     found = [np.bincount(cell, weights=w, minlength=n_cells) for w in (None, y, y**2)]
     parts = np.stack([own.reshape(n_arms, size) for own in found], axis=1)
@@ -289,7 +289,7 @@ def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
 
 
 def _values(sums: Floats, least: int) -> Floats:
-    """(leaves,) n (tau^2 - 2 v) of each leaf, over all pairs of arms; minus infinity if it has too
+    """Split criterion n (tau^2 - 2 v) summed over pairs of arms; minus infinity if it has too
     few rows of an arm."""
     n, total, squares = sums.reshape(-1, 3, sums.shape[1]).transpose(1, 0, 2)
     counted = np.maximum(n, 1.0)
@@ -303,7 +303,7 @@ def _values(sums: Floats, least: int) -> Floats:
 
 
 def _sides(column: Binned) -> list[tuple[Side, Side]]:
-    """All ways to split a column in two: at a cut, or one level against the others."""
+    """All binary splits of a column: at a cut, or one level against the others."""
     n, found = len(column.names), []
     for k in range(n - 1 if column.ordered or n == 2 else n):
         bins = np.arange(n) <= k if column.ordered else np.arange(n) == k

@@ -1,4 +1,4 @@
-"""The fitted product: a raw table in, scores and uplifts out, and what is known of them."""
+"""The fitted model: raw tables in, scores and uplifts out, with its evidence."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class Scorer:
         return [column.name for column in self.encoder.columns_]
 
     def score(self, frame: Any) -> Floats:
-        """(n,) scores of raw rows."""
+        """Scores of raw rows, (n,)."""
         return np.asarray(self.formula(self.encoder.transform(frame)))
 
     def uplift(self, score: Floats) -> Floats:
-        """(n,) uplifts of scores."""
+        """Uplifts for scores, (n,)."""
         return self.calibration(score) + self.slope * (score - self.centre)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UpliftModel(Shown):
-    """A fitted model: who gains how much from each arm, and the evidence for it.
+    """A fitted uplift model with its evidence.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class UpliftModel(Shown):
 
     @property
     def roles(self) -> Roles:
-        """How tables are read."""
+        """Column roles for reading tables."""
         return self.evidence.roles
 
     @property
@@ -93,7 +93,7 @@ class UpliftModel(Shown):
 
     @property
     def inputs(self) -> dict[str, str]:
-        """The raw columns that scores depend on, and their kinds."""
+        """Raw input columns and their kinds."""
         found: dict[str, str] = {}
         for one in self.scorers:
             used = {term.column for term in one.encoder.terms_}
@@ -101,14 +101,14 @@ class UpliftModel(Shown):
         return found
 
     def scores(self, frame: Any) -> Floats:
-        """(n, K) scores of raw rows."""
+        """Scores of raw rows, (n, K)."""
         frame = frame_of(frame, self.columns)
         if len(frame) == 0:
             raise InputError("the table", "a table with rows to score", "none", "Check its source.")
         return np.column_stack([one.score(frame) for one in self.scorers])
 
     def predict(self, frame: Any) -> Floats:
-        """Scores of any rows with the feature columns, (n,) for one arm and (n, K) for several.
+        """Predict scores, (n,) for one arm and (n, K) for several.
 
         Within an arm, people with higher scores should be treated first. ``frame`` is a frame of
         pandas or polars, an Arrow table or a DuckDB relation.
@@ -117,11 +117,11 @@ class UpliftModel(Shown):
         return found[:, 0] if len(self.scorers) == 1 else found
 
     def uplift(self, frame: Any) -> Floats:
-        """(n, K) estimated uplift per person of each arm over the control."""
+        """Estimated uplift per person of each arm over the control, (n, K)."""
         return self.uplift_of(self.scores(frame))
 
     def uplift_of(self, scores: Floats) -> Floats:
-        """(n, K) uplifts of scores (n, K)."""
+        """Uplifts for scores, (n, K)."""
         return np.column_stack(
             [one.uplift(own) for one, own in zip(self.scorers, scores.T, strict=True)]
         )
@@ -136,7 +136,7 @@ class UpliftModel(Shown):
         return [f"{what}{suffix}" for suffix in suffixes for what in ("score", "uplift")]
 
     def scored(self, frame: Any) -> pd.DataFrame:
-        """Score and uplift of each person for each arm."""
+        """Scores and uplifts of each person and arm, as a frame."""
         scores = self.scores(frame)
         both = np.stack([scores, self.uplift_of(scores)], axis=2)
         return pd.DataFrame(both.reshape(len(scores), -1), columns=self.score_names)
@@ -147,7 +147,7 @@ class UpliftModel(Shown):
         return Checksum.of(encoded, trial.benefit, trial.arm)
 
     def has_people(self, table: Any) -> bool:
-        """Whether a table holds the people of the fit and no others, by their features."""
+        """Whether a table has exactly the people of the fit, by their features."""
         table = table_of(table, (), self.roles.columns)
         if len(table) != self.checksum.n_rows:
             return False
@@ -165,7 +165,7 @@ class UpliftModel(Shown):
         propensity: str | Mapping[Any, str] | None = None,
         drop_missing_outcomes: bool = False,
     ) -> Trial:
-        """New rows of the trial, a :class:`Trial` or a table that is read as that of the fit.
+        """Read new rows (a :class:`Trial` or a table) with the roles of the fit.
 
         ``propensity`` names the columns of these rows if they are not those of the fit, and
         ``drop_missing_outcomes`` leaves out rows without an outcome, as in :func:`read_trial`.
@@ -181,7 +181,7 @@ class UpliftModel(Shown):
         return trial_of(table, roles)
 
     def evaluate(self, trial: Any, **reading: Any) -> Evidence:
-        """The evidence of the model on new rows, a :class:`Trial` or a table; see :meth:`read`.
+        """Evaluate the model on new rows, a :class:`Trial` or a table; see :meth:`read`.
 
         The file of the fit gives the evidence of the fit. All other rows must be new to the model:
         rows it was trained on make every number too good.
@@ -191,7 +191,7 @@ class UpliftModel(Shown):
         return judge_new(self, self.read(trial, **reading))
 
     def compare(self, trial: Any, names: Sequence[str]) -> Evidence:
-        """The evidence with rivals, trained on the folds of the fit; ``trial``: its very rows."""
+        """Compare with rivals trained on the same folds; ``trial`` holds the rows of the fit."""
         from auucmax.model.pipeline import with_rivals
 
         return with_rivals(self, self.read(trial), names)
@@ -217,29 +217,29 @@ class UpliftModel(Shown):
         )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all."""
+        """Save the model to a file, atomically."""
         from auucmax.model.file import save
 
         save(self, path)
 
     def report(self, path: str | os.PathLike[str], **terms: Any) -> None:
-        """Write a page about the model; see :func:`auucmax.present.page.write_report`."""
+        """Write the HTML report; see :func:`auucmax.present.page.write_report`."""
         import_module("auucmax.present.page").write_report(self, path, **terms)  # above this layer
 
     def to_sql(self, **options: Any) -> str:
-        """A query that scores people in a database; see :func:`auucmax.export.to_sql`."""
+        """SQL that scores people in a database; see :func:`auucmax.export.to_sql`."""
         from auucmax.export import to_sql
 
         return to_sql(self, **options)
 
     def to_onnx(self, **options: Any) -> bytes:
-        """The bytes of an ONNX graph; see :func:`auucmax.export.to_onnx`."""
+        """ONNX model as bytes; see :func:`auucmax.export.to_onnx`."""
         from auucmax.export import to_onnx
 
         return to_onnx(self, **options)
 
     def to_json(self, **options: Any) -> str:
-        """The formula of the scores as JSON; see :func:`auucmax.export.to_json`."""
+        """Score formula as JSON; see :func:`auucmax.export.to_json`."""
         from auucmax.export import to_json
 
         return to_json(self, **options)
