@@ -62,7 +62,7 @@ def test_smooth_surrogates_at_a_twentieth_of_their_length(s, data):
     field, exact = field_of(rows, s), sums_of(rows, s)
     reach = np.ptp(rows.score)
     pairs = rows.levels.pair_sums(field.summary.totals)
-    assert (np.abs(field.losses - exact.losses) <= 1e-8 * pairs * s.max_value(reach)).all()
+    assert (np.abs(field.losses - exact.losses) <= 1e-8 * pairs * s(-reach)).all()
     # The transforms round at 1e-16 of the largest |s'|, which may be far above all that occur.
     rounding = 1e-13 * opponents(rows) / s.length
     assert derivative(field, rows, 1) == pytest.approx(

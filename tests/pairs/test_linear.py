@@ -159,7 +159,7 @@ def test_column_extremes_wherever_they_are(row, order):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": np.zeros(40)}, "each arm should have both outcomes, got no treated responders"),
+        ({"y": np.zeros(40)}, "each arm should have both outcomes, got one in all treated rows"),
         ({"y": np.full(40, 2)}, "y should have two levels, got 2 in all rows"),
         ({"y": np.repeat([3, 4.5, 4.5], [20, 10, 10])}, "have different outcomes, got one in all"),
         ({"X": np.ones(40)}, r"X should have shape \(40, d\)"),

@@ -103,14 +103,6 @@ def test_small_problems_compile_nothing():
     assert done.stdout.strip() == "False"
 
 
-def test_without_numba_numpy_does_it(monkeypatch):
-    rows, w, bins = rows_of(features(np.float64, "C"))
-    expected = run("moments", rows, w, bins)
-    monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
-    monkeypatch.setattr(passes, "find_spec", lambda name: None)
-    assert np.array_equal(run("moments", rows, w, bins), expected)
-
-
 def test_no_folder_for_the_cache(monkeypatch):
     real = kernels.numba.njit
 
@@ -121,20 +113,6 @@ def test_no_folder_for_the_cache(monkeypatch):
 
     monkeypatch.setattr(kernels.numba, "njit", njit)
     assert kernels._pass(lambda x: x + 1)(2) == 3
-
-
-@pytest.mark.gate
-def test_a_disk_that_fails_while_the_code_is_stored(monkeypatch):
-    rows, w, bins = rows_of(features(np.float64, "C"))
-    expected = run("moments", rows, w, bins)
-
-    def full(*args):
-        raise OSError("no space left on device")
-
-    full.py_func = kernels.moments.py_func
-    monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
-    monkeypatch.setattr(kernels, "moments", full)
-    assert run("moments", rows, w, bins) == pytest.approx(expected, abs=1e-9 * expected.max())
 
 
 @pytest.mark.parametrize("compile_rows", [0, 10**9])

@@ -19,7 +19,7 @@ from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsE
 from auucmax.pairs.outcomes import OutcomeLevels
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
 from auucmax.pairs.streamed import StreamedObjective
-from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
+from auucmax.pairs.summary import PairSummary, box_range, code_rows
 from auucmax.pairs.surrogates import (
     ALL_SURROGATES,
     Surrogate,
@@ -32,7 +32,6 @@ from auucmax.pairs.surrogates import (
 
 __all__ = [
     "ALL_SURROGATES",
-    "CLASSES",
     "Bins",
     "OutcomeLevels",
     "PairField",

@@ -300,7 +300,7 @@ def bins_per_length(surrogate: Surrogate, accuracy: float) -> int:
         if (slope_error <= accuracy * slope + floor).all() and (
             value_error
             <= accuracy * max(float(surrogate(0.0)), 1e-300)
-            + 1e-14 * surrogate.max_value(30 * surrogate.length)
+            + 1e-14 * float(surrogate(-30 * surrogate.length))
         ).all():
             return bins
     raise ValueError(

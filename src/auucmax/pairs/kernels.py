@@ -12,7 +12,6 @@ threads. The twins in numpy, with the same arguments, are in ``kernels_numpy.py`
 # mypy: disallow-untyped-defs=False
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -30,12 +29,6 @@ _part = numba.njit(**_OPTIONS)
 
 
 _pass = compiled(**_OPTIONS)
-
-
-def without_cache(name: str) -> Callable[..., Any]:
-    """The pass of that name, compiled anew and not stored: for a disk that failed while writing."""
-    fresh: Callable[..., Any] = numba.njit(**_OPTIONS)(globals()[name].py_func)
-    return fresh
 
 
 def thread_count() -> int:

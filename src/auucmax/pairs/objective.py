@@ -25,7 +25,7 @@ from auucmax.pairs.exact import sorted_pair_sums
 from auucmax.pairs.field import PairField, bins_per_length
 from auucmax.pairs.outcomes import BINARY, OutcomeLevels, pair_sums
 from auucmax.pairs.passes import Bins, PairRows
-from auucmax.pairs.summary import CLASSES, PairSummary
+from auucmax.pairs.summary import PairSummary
 from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surrogate
 from auucmax.rows import ArrayRows
 
@@ -50,7 +50,7 @@ def group_weights(
     ``(a, b)``     a, b                   what you say
     =============  =====================  ==========================================================
 
-    ``totals`` is the weight of the classes, of 0/1 outcomes in the order of ``CLASSES``, and
+    ``totals`` is the weight of the classes, of 0/1 outcomes as coded by ``code_rows``, and
     ``gaps`` what their pairs count: :attr:`OutcomeLevels.gaps`. An arm without pairs is an error,
     unless the weights are numbers and its own is 0.
 
@@ -78,17 +78,15 @@ def group_weights(
 
 
 def _check_pairs(weights: tuple[float, float], totals: Floats, gaps: Floats) -> None:
-    for arm, pairs in enumerate(pair_sums(totals, gaps)):
-        if not weights[arm] > 0 or pairs > 0:
-            continue
-        expected, got = "different outcomes", f"one in all {('treated', 'control')[arm]} rows"
-        if gaps is BINARY.gaps:
-            missing = next(c for c in (2 * arm, 2 * arm + 1) if not totals[c] > 0)
-            expected, got = "both outcomes", f"no {CLASSES[missing]}"
-        raise ValueError(
-            f"each arm should have {expected}, got {got}: there is no pair to rank. Collect more "
-            f"rows, or take another outcome."
-        )
+    outcomes = "both outcomes" if gaps is BINARY.gaps else "different outcomes"
+    for arm, weight, pairs in zip(
+        ("treated", "control"), weights, pair_sums(totals, gaps), strict=True
+    ):
+        if weight > 0 and not pairs > 0:
+            raise ValueError(
+                f"each arm should have {outcomes}, got one in all {arm} rows: there is no pair to "
+                f"rank. Collect more rows, or take another outcome."
+            )
 
 
 SORTED_ROWS = 20_000  #: up to which s_poly is summed by sorting, if outcomes have many levels
@@ -186,7 +184,7 @@ class Pairs:
         pairs = np.dot(self.multipliers, self.levels.pair_sums(self.totals))
         return bool(
             field.error_bound(1) <= self.accuracy * field.largest(1)
-            and field.error_bound(0) <= self.accuracy * pairs * self.surrogate.max_value(radius)
+            and field.error_bound(0) <= self.accuracy * pairs * float(self.surrogate(-radius))
         )
 
     def _at_most(self, bins: Bins) -> Bins:

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,7 +164,7 @@ def _add_blocks(name: str, rows: PairRows, args: tuple[Any, ...], out: Floats) -
 def _each_block(name: str, rows: PairRows, args: tuple[Any, ...], outs: list[Floats]) -> None:
     weight = _NONE if rows.weight is None else rows.weight
     edges = np.linspace(0, len(rows.codes), len(outs) + 1).astype(np.int64)
-    call = partial(_call_compiled, name) if _is_compiled(rows) else getattr(kernels_numpy, name)
+    call = getattr(_compiled_kernels() if _is_compiled(rows) else kernels_numpy, name)
 
     def run(b: int) -> int | None:
         span = (outs[b], int(edges[b]), int(edges[b + 1]))
@@ -176,7 +174,7 @@ def _each_block(name: str, rows: PairRows, args: tuple[Any, ...], outs: list[Flo
     if len(outs) == 1:
         outside = [run(0)]
     else:
-        with ThreadPoolExecutor(thread_count()) as pool:
+        with ThreadPoolExecutor(_compiled_kernels().thread_count()) as pool:
             outside = list(pool.map(run, range(len(outs))))
     if any(outside):
         raise ValueError(
@@ -186,27 +184,11 @@ def _each_block(name: str, rows: PairRows, args: tuple[Any, ...], outs: list[Flo
         )
 
 
-def thread_count() -> int:
-    """Threads of a compiled pass: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
-    return int(_compiled_kernels().thread_count())
-
-
 def _is_compiled(rows: PairRows) -> bool:
-    return len(rows.codes) >= COMPILE_ROWS and find_spec("numba") is not None
+    return len(rows.codes) >= COMPILE_ROWS
 
 
 def _compiled_kernels() -> Any:
     from auucmax.pairs import kernels  # late: numba takes half a second to import
 
     return kernels
-
-
-def _call_compiled(name: str, *args: Any) -> int | None:
-    kernels = _compiled_kernels()
-    try:
-        result: int | None = getattr(kernels, name)(*args)
-    except OSError:
-        # Storing the compiled code failed, a full disk say; no row has been touched yet.
-        setattr(kernels, name, kernels.without_cache(name))
-        result = getattr(kernels, name)(*args)
-    return result

@@ -70,17 +70,11 @@ from auucmax.pairs import passes
 from auucmax.pairs.outcomes import BINARY
 from auucmax.pairs.passes import Bins, PairRows
 
-#: What class codes 0 to 3 of outcomes 0/1 mean. Even codes win over the odd code that follows.
-CLASSES = (
-    "treated responders",
-    "treated non-responders",
-    "control non-responders",
-    "control responders",
-)
-
 
 def code_rows(y: ArrayLike, *, treatment: ArrayLike, control: Any = None) -> NDArray[np.int8]:
-    """Class codes of outcomes 0/1: 0, 2 win, 1, 3 lose, in the treated (0, 1), control arm (2, 3).
+    """Class codes of outcomes 0/1: 0 and 1 of treated, 2 and 3 of control rows.
+
+    Even codes, of treated responders and control non-responders, win over the odd ones that follow.
 
     >>> code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
     array([0, 1, 2, 3], dtype=int8)

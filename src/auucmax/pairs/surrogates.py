@@ -26,8 +26,6 @@ class Surrogate:
     ----------
     length : the scale of z on which s bends; bins are cut in proportion to it.
     convex : whether s is convex.
-    upper_bounds_indicator : whether s(z) >= 1[z <= 0] for all z, so that the mean of s over pairs
-        is never below the ranking risk.
     knot : where s is glued together from two polynomials; None if s is analytic.
     n_derivatives : how many derivatives are continuous (a large number if all are).
     """
@@ -39,10 +37,6 @@ class Surrogate:
     @property
     def convex(self) -> bool:
         raise NotImplementedError
-
-    @property
-    def upper_bounds_indicator(self) -> bool:
-        return False
 
     @property
     def knot(self) -> float | None:
@@ -58,10 +52,6 @@ class Surrogate:
 
     def __call__(self, z: ArrayLike) -> Floats:
         return self.derivative(z, 0)
-
-    def max_value(self, radius: float) -> float:
-        """The largest s(z) for |z| <= radius; s decreases, so it is s(-radius)."""
-        return float(self.derivative(-radius, 0))
 
 
 @dataclass(frozen=True)
@@ -87,10 +77,6 @@ class PolynomialSurrogate(Surrogate):
         return self.mu
 
     @property
-    def upper_bounds_indicator(self) -> bool:
-        return self.mu >= 1
-
-    @property
     def n_derivatives(self) -> int:
         return self.p - 1
 
@@ -109,7 +95,6 @@ class LogisticSurrogate(Surrogate):
 
     length = 1.0
     convex = True
-    upper_bounds_indicator = True
 
     def derivative(self, z: ArrayLike, order: int = 1) -> Floats:
         """With q = 1/(1+exp(-z)): ln(1+exp(-z)), q-1, q(1-q), q(1-q)(1-2q), each over ln 2."""
@@ -133,7 +118,6 @@ class SigmoidSurrogate(Surrogate):
         check_positive(self.tau, "tau", advice)
 
     convex = False
-    upper_bounds_indicator = False
 
     @property
     def length(self) -> float:

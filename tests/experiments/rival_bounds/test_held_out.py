@@ -2,13 +2,13 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from auucmax.certificates.classical import held_out_rows
 from experiments.rival_bounds import (
     block_bernstein_bound,
     mcdiarmid_conditional_bound,
     per_class_bound,
     threshold_band_bound,
 )
+from experiments.rival_bounds.classical import held_out_rows
 from experiments.rival_bounds.held_out import _block_statistics, _deal, rate_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
