@@ -12,7 +12,6 @@ from auucmax.data.chances import (
     compare_counts,
     even_rows,
     own_chance,
-    two_arms,
 )
 
 NAME = "the propensity 'p'"
@@ -158,10 +157,10 @@ def test_weights_of_two_of_several_arms_are_of_all_people():
     chances = check_arm_chances(frame, named)
     got = (rng.random(len(x))[:, None] > np.cumsum(chances, axis=1)).sum(axis=1)
     both = got < 2
-    found = two_arms(frame[both], named, "mail", "no")
-    treated = got[both] == 1
-    for people, is_right in ((None, False), (found.people, True)):
-        weight = ChanceWeights.of(treated, people)(treated, found.treated, people)
+    either = chances[both][:, :2].sum(axis=1)
+    chance, treated = chances[both][:, 1] / either, got[both] == 1
+    for people, is_right in ((None, False), (1 / either, True)):
+        weight = ChanceWeights.of(treated, people)(treated, chance, people)
         for arm in (treated, ~treated):
             terms = weight[arm] * (x[both][arm] - 0.5)
             assert (abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())) == is_right

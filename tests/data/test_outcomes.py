@@ -10,7 +10,6 @@ from auucmax import load_hillstrom
 from auucmax.data.outcomes import (
     KINDS,
     outcome_kind,
-    range_for,
     responders,
     share_beyond,
     usual_value,
@@ -68,13 +67,6 @@ def test_responders_are_all_that_are_not_usual():
     assert responders(np.array([0, 1, 1, 1.0])).tolist() == [False, True, True, True]
     assert responders(np.array([1, 1, 1, -4.0])).tolist() == [False, False, False, True]
     assert responders(np.array([1.0, 2, 3])) is None
-
-
-def test_a_range_as_an_example_is_of_round_numbers():
-    assert range_for(load_hillstrom(outcome="spend").y) == (0, 500)
-    assert range_for(np.zeros(5)) == (0, 1)
-    low, high = range_for(np.random.default_rng(0).normal(size=1_000))
-    assert (low, high) == (-5, 5)
 
 
 def test_a_range_that_leaves_out_too_much_certifies_nothing():

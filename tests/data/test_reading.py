@@ -9,7 +9,6 @@ import re
 import sys
 import warnings
 import zipfile
-from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 
@@ -604,11 +603,10 @@ def test_numbers_by_the_decimal_sign_of_another_encoding(decimal, tmp_path):
     )
 
 
-def test_copies_go_with_their_stack(tmp_path):
+def test_copies_go_with_their_context(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes("é\n1\n".encode("latin-1"))
-    with ExitStack() as stack:
-        (copy,) = utf8_files([str(path)], "latin-1", stack)
+    with utf8_files([str(path)], "latin-1") as (copy,):
         assert Path(copy).read_text(encoding="utf-8") == "é\n1\n"
     assert not Path(copy).exists()
     assert path.read_bytes() == "é\n1\n".encode("latin-1")

@@ -118,33 +118,6 @@ def check_arm_chances(frame: pd.DataFrame, named: ArmColumns) -> Floats:
     return np.column_stack([rest, *own])
 
 
-class TwoArms(NamedTuple):
-    """Propensities of two arms, given membership in one of them, (n,).
-
-    Where there are more arms: ``of_all`` (n, K + 1), and how many ``people`` (n,) each row stands
-    for, one over the chance to be in one of the two.
-    """
-
-    treated: Floats
-    of_all: Floats | None = None
-    people: Floats | None = None
-
-
-def two_arms(frame: pd.DataFrame, named: str | ArmColumns, treated: str, control: str) -> TwoArms:
-    """Validated propensities of the rows in either of two arms.
-
-    >>> frame = pd.DataFrame({"mail": [0.25, 0.5], "call": [0.25, 0.25]})
-    >>> found = two_arms(frame, (("a", "mail"), ("b", "call")), "a", "no")
-    >>> found.treated.round(3).tolist(), found.people.round(3).tolist()
-    ([0.333, 0.667], [1.333, 1.333])
-    """
-    if isinstance(named, str):
-        return TwoArms(check_chances(frame[named], f"the propensity {named!r}"))
-    chances = check_arm_chances(frame, named)
-    own, other = of_labels(chances, named, [treated, control]).T
-    return TwoArms(own / (own + other), chances, 1 / (own + other))
-
-
 def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floats:
     """Propensities of these labels, (n, labels), from those of all arms.
 
@@ -153,17 +126,6 @@ def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floa
     """
     places = {label: k for k, (label, _) in enumerate(named, start=1)}
     return chances[:, [places.get(label, 0) for label in labels]]
-
-
-def names_of(named: str | ArmColumns | None) -> list[str]:
-    """Names of the propensity columns.
-
-    >>> names_of("p"), names_of((("mail", "p_mail"), ("call", "p_call")))
-    (['p'], ['p_mail', 'p_call'])
-    """
-    if named is None or isinstance(named, str):
-        return [] if named is None else [named]
-    return [column for _, column in named]
 
 
 def own_chance(treated: Bools, chance: Floats) -> Floats:

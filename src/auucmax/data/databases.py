@@ -18,9 +18,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 
-from auucmax._errors import InputError
+from auucmax._errors import InputError, level_of_caller
 from auucmax._files import private_folder
-from auucmax._messages import level_of_caller
 from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.memory import most_rows
@@ -51,7 +50,7 @@ from auucmax.data.text_types import (
 from auucmax.encoding.kinds import level_text, moments_of
 
 SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
-_AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
+_AS_TEXT = ("JSON", "UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
 _WHOLE = re.compile(r"U?HUGEINT|UBIGINT|DECIMAL\(\d+,0\)")
 _EXACT_FLOATS = 2**53
 _CONNECT_SECONDS = 15

@@ -58,25 +58,6 @@ def responders(y: Floats) -> Bools | None:
     return None if usual is None else np.asarray(y != usual)
 
 
-def range_for(y: Floats) -> tuple[float, float]:
-    """Suggest an outcome range with round numbers that contains most outcomes.
-
-    >>> range_for(np.array([0, 0, 0, 20, 130.0])), range_for(np.array([-3.0, 9, 40]))
-    ((0.0, 200.0), (-5.0, 50.0))
-    """
-    varied = y[y != 0]
-    low, high = np.quantile(varied, (0.01, 0.99)).tolist() if len(varied) else (0.0, 1.0)
-    return 0.0 - _round_up(-low), _round_up(high) or 1.0
-
-
-def _round_up(value: float) -> float:
-    """Round up to 1, 2, 5, 10, 20, ...; 0 if not positive."""
-    if value <= 0:
-        return 0.0
-    power = 10.0 ** np.floor(np.log10(value))
-    return float(next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9)))
-
-
 def share_beyond(y: Floats, outcome_range: tuple[float, float]) -> float:
     """Share of the total outcome, by size, that lies outside a range.
 

@@ -20,7 +20,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,8 +52,8 @@ from auucmax.data.table_errors import (
     check_different,
     one_line,
 )
-from auucmax.data.text_types import ANY_KIND, JSON_KINDS, KINDS_BY_DECIMAL
-from auucmax.data.warehouses import COPY, copied_rows, is_table_expression, is_warehouse
+from auucmax.data.text_types import ANY_KIND, KINDS_BY_DECIMAL, NUMBERS
+from auucmax.data.warehouses import COPY, copy_rows, is_table_expression, is_warehouse
 from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.encoding.kinds import MISSING_TEXTS
 
@@ -199,28 +199,25 @@ def _rows(
         return _with_rows(
             as_kinds(_chosen(read_postgres(address, query, draw), columns, name)), name
         )
-    with ExitStack() as stack:
-        if is_elsewhere(source):
-            form.check_kind("database", "a database")
-            files, name, draw = copied_rows(source, query, stack, columns, draw)
-            kind, query = "database", COPY
-        else:
-            files, kind, name = locate_files(address, query)
-            form.check_kind(kind, name)
-        if kind in _READERS:
-            frame = texts_as_values(_READERS[kind](files, columns, name), name)
-            frame = as_kinds(_chosen(frame, columns, name))
-            frame = frame if draw is None else draw.of_frame(frame, name)
-        else:
-            files = utf8_files(files, form.encoding, stack)
-            if draw is not None and draw.max_rows is None and surely_fits(files, kind):
-                draw = None
-            with by_duckdb(files, kind, name) as db:
-                sql, texts, typed = _sql_of(db, files, kind, name, query, form.decimal)
-                frame = read_sql(
-                    db, sql, columns, name, texts, decimal=form.decimal, typed=typed, draw=draw
-                )
-        return _with_rows(frame, name)
+    if is_elsewhere(source):
+        form.check_kind("database", "a database")
+        with connect() as db:
+            name, draw = copy_rows(db, source, query, columns, draw)
+            return _with_rows(read_sql(db, f"FROM {COPY}", columns, name, draw=draw), name)
+    files, kind, name = locate_files(address, query)
+    form.check_kind(kind, name)
+    if kind in _READERS:
+        frame = texts_as_values(_READERS[kind](files, columns, name), name)
+        frame = as_kinds(_chosen(frame, columns, name))
+        return _with_rows(frame if draw is None else draw.of_frame(frame, name), name)
+    if draw is not None and draw.max_rows is None and surely_fits(files, kind):
+        draw = None
+    with utf8_files(files, form.encoding) as own, by_duckdb(own, kind, name) as db:
+        sql, texts, typed = _sql_of(db, own, kind, name, query, form.decimal)
+        frame = read_sql(
+            db, sql, columns, name, texts, decimal=form.decimal, typed=typed, draw=draw
+        )
+    return _with_rows(frame, name)
 
 
 def _chosen(rows: pd.DataFrame, columns: Sequence[str] | None, name: str) -> pd.DataFrame:
@@ -355,16 +352,23 @@ def _sql_of(
     if kind == "csv":
         table = " UNION ALL BY NAME ".join(map(scan_csv, files))
         return table, dict.fromkeys(db.sql(table).columns, KINDS_BY_DECIMAL[decimal]), []
-    if kind == "json":
-        table, kinds = _json_texts(db, files, name)
-        return table, kinds, [c for c, own in kinds.items() if own == ANY_KIND]
-    table = _scan(files, kind)
-    schema = f"SELECT name FROM parquet_schema({list_of(files)})"
+    if kind == "json":  # by all rows: those after the first ones may be other numbers
+        table = _scan(files, kind, "sample_size = -1")
+        names = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects({list_of(files)})"
+    else:
+        table = _scan(files, kind)
+        names = f"SELECT name FROM parquet_schema({list_of(files)})"
     relation = db.sql(table)
-    _check_kept(relation.columns, [row[0] for row in db.sql(schema).fetchall()], name)
-    types = zip(relation.columns, map(str, relation.types), strict=True)
-    texts = [c for c, type_ in types if type_ == "VARCHAR"]
-    return table, dict.fromkeys(texts, ANY_KIND), texts
+    _check_kept(relation.columns, [row[0] for row in db.sql(names).fetchall()], name)
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    typed = [c for c, type_ in types.items() if type_ == "VARCHAR"]
+    texts = dict.fromkeys(typed, ANY_KIND)
+    if kind == "json" and "DOUBLE" in types.values():  # long numbers would be rounded
+        fields = {c: type_ if type_ != "DOUBLE" else "VARCHAR" for c, type_ in types.items()}
+        pairs = ", ".join(f"{literal(c)}: {literal(type_)}" for c, type_ in fields.items())
+        table = _scan(files, kind, f"columns = {{{pairs}}}")
+        texts |= {c: NUMBERS for c, type_ in types.items() if type_ == "DOUBLE"}
+    return table, texts, typed
 
 
 def scan_csv(file: str) -> str:
@@ -458,21 +462,6 @@ def _scan(files: list[str], kind: str, *more: str) -> str:
     if len(files) > 1:
         options.append("union_by_name = true")
     return f"FROM read_{kind}({', '.join(options)})"
-
-
-def _json_texts(db: Any, files: list[str], name: str) -> tuple[str, dict[str, int]]:
-    """SQL of texts and numbers as written, and what they may be: types come from all rows."""
-    # If the first rows have whole numbers, others would be rounded.
-    found = db.sql(_scan(files, "json", "sample_size = -1"))
-    types = dict(zip(found.columns, map(str, found.types), strict=True))
-    sql = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects({list_of(files)})"
-    if keys := [row[0] for row in db.sql(sql).fetchall()]:
-        _check_kept(found.columns, keys, name)
-    kinds = {c: JSON_KINDS[t] for c, t in types.items() if t in JSON_KINDS}
-    fields = ", ".join(
-        f"{literal(c)}: {literal('VARCHAR' if c in kinds else t)}" for c, t in types.items()
-    )
-    return _scan(files, "json", f"columns = {{{fields}}}"), kinds
 
 
 def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> None:
@@ -641,19 +630,21 @@ def open_unpacked(file: str) -> AbstractContextManager[Any]:
     return Path(file).open("rb")
 
 
-def utf8_files(files: Sequence[str], encoding: str | None, stack: ExitStack) -> list[str]:
-    """The files, or temporary copies in UTF-8."""
+@contextmanager
+def utf8_files(files: Sequence[str], encoding: str | None) -> Iterator[list[str]]:
+    """The files, or copies of them in UTF-8 that exist within the context."""
     if encoding is None:
-        return list(files)
-    folder = stack.enter_context(private_folder())
-    copies = []
-    for place, file in enumerate(files):
-        # Of the same name, for messages; two files may have one.
-        copy = folder / str(place) / Path(file).name.removesuffix(".gz").removesuffix(".zst")
-        copy.parent.mkdir()
-        _copy(file, encoding, copy)
-        copies.append(str(copy))
-    return copies
+        yield list(files)
+        return
+    with private_folder() as folder:
+        copies = []
+        for place, file in enumerate(files):
+            # Of the same name, for messages; two files may have one.
+            copy = folder / str(place) / Path(file).name.removesuffix(".gz").removesuffix(".zst")
+            copy.parent.mkdir()
+            _copy(file, encoding, copy)
+            copies.append(str(copy))
+        yield copies
 
 
 def _copy(file: str, encoding: str, copy: Path) -> None:

@@ -35,12 +35,6 @@ KINDS_BY_DECIMAL = {
     ".": ANY_KIND & ~(COMMA | SOME_COMMA),
     ",": ANY_KIND & ~(NUMBER | GROUPED | SOME_COMMA),
 }
-#: Types of JSON fields that are read as texts, and what these may turn out to be.
-JSON_KINDS = {
-    "DOUBLE": NUMBERS, "HUGEINT": NUMBERS, "UBIGINT": NUMBERS,
-    "VARCHAR": ANY_KIND, "DATE": DATES, "TIMESTAMP": DATES, ZONE_TYPE: DATES,
-    "TIMESTAMP_NS": DATES, "TIME": 0, "UUID": 0, "JSON": 0,
-}  # fmt: skip
 
 _CURRENCY = "[$€£¥%]"  # or per cent
 _BEFORE, _AFTER = "-?[$€£¥]? ?-?", f" ?{_CURRENCY}?"

@@ -1,7 +1,7 @@
 """Read tables of data warehouses with ibis.
 
-All rows come once, as Arrow batches, into a DuckDB database in a private folder, which is read like
-any other: a warehouse gives rows in another order every time, and may ask money for each reading.
+All rows come once, as Arrow batches, into DuckDB, which reads them like any others: a warehouse
+gives rows in another order every time, and may ask money for each reading.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ def is_table_expression(source: Any) -> bool:
     return types is not None and isinstance(source, types.Table)
 
 
-def copied_rows(
-    source: Any, query: str | None, stack: ExitStack, columns: Sequence[str] | None = None,
-    draw: Draw | None = None,
-) -> tuple[list[str], str, Draw | None]:  # fmt: skip
-    """Copy the rows to a temporary DuckDB database; return it with the table name.
+def copy_rows(
+    db: Any, source: Any, query: str | None, columns: Sequence[str] | None, draw: Draw | None
+) -> tuple[str, Draw | None]:
+    """Copy the rows to the table :data:`COPY` of a DuckDB connection; return the table's name.
 
     ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
-    is run. Of the address, messages have scheme and host alone. With ``draw`` the rows are a sample
-    that is drawn where they are, if the database can hash; otherwise the third result is ``draw``.
+    is run. Messages show only scheme and host of the address. With ``draw`` a sample is drawn where
+    the rows are, if the database can hash; otherwise the second result is ``draw``.
     """
     address = source if isinstance(source, str) else ""
     name = _name(source)
     if query is not None and not address:
         raise TableError("query should come with an address, got one with a table. Leave it out.")
     expected = "a table that can be read" if not address else "a database that answers the query"
-    with one_line(name, expected, _ADVICE), _without_secrets(address), ExitStack() as meanwhile:
-        table = _table_at(address, query, name, meanwhile) if address else source
+    with one_line(name, expected, _ADVICE), _without_secrets(address), ExitStack() as stack:
+        table = _table_at(address, query, name, stack) if address else source
         check_columns(columns or (), table.columns, name)
         check_different(table.columns, name)
         if draw is not None:
             check_columns([draw.by] if draw.by else [], table.columns, name)
             table, draw = _drawn(table, draw, name)
-        file = stack.enter_context(private_folder()) / "rows.duckdb"
-        _copy(table if columns is None else table.select(list(columns)), file)
-    return [str(file)], name, draw
+        db.register("batches", _batches(table if columns is None else table.select(list(columns))))
+        db.execute(f"CREATE TABLE {COPY} AS FROM batches")
+        db.unregister("batches")
+    return name, draw
 
 
 def _drawn(table: Any, draw: Draw, name: str) -> tuple[Any, Draw | None]:
@@ -161,20 +161,6 @@ def _unwritten(file: Path, stack: ExitStack) -> str:
 def _disconnect(connection: Any) -> None:
     with suppress(Exception):  # the rows are here, whatever the server says
         connection.disconnect()
-
-
-def _copy(table: Any, file: Path) -> None:
-    import duckdb
-
-    config: Any = {
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "python_enable_replacements": False,
-        "temp_directory": str(file.parent),
-    }
-    with duckdb.connect(str(file), config=config) as db:
-        db.register("batches", _batches(table))
-        db.execute(f"CREATE TABLE {COPY} AS FROM batches")
 
 
 def _batches(table: Any) -> Any:
