@@ -47,8 +47,8 @@ class BinnedLevels(Levels):
     numbers, which can be saved and passed to the class again.
 
     All methods of :class:`Levels` but ``difference`` work on the bins' sums. What bins can change
-    is known for AUUC and its interval, which allows for it, and for the joint curve
-    (:meth:`curve_error`); bands and risks take the bins as the scores.
+    is known for AUUC and its interval, which allows for it; curves, bands and risks take the bins
+    as the scores.
 
     Sums of y^2 lose digits when outcomes are far from 0 for their spread: subtract a constant then.
 
@@ -217,29 +217,6 @@ class BinnedLevels(Levels):
             if most > 0:
                 cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
         return float((cost * self._mixed / (2 * totals * arms)).sum())
-
-    def rank_error(self) -> float:
-        """Bound on the change of a row's rank by binning: max of (n_b - 1) / (2 n).
-
-        Over bins with more than one score; 0 if there are none.
-        """
-        rows = self.sums[:, :, 0].sum(axis=0)[self._mixed]
-        return float((rows.max() - 1) / (2 * self.n_rows)) if len(rows) else 0.0
-
-    def curve_error(self) -> float:
-        """Bound on the distance between the exact curve and the lines between the knots.
-
-        At the knots themselves, between bins, the curve is that of the exact scores. Elsewhere:
-        max over bins with more than one score of max(P, N), P and -N the sums of the positive and
-        negative terms +- y_i / n_g of the bin.
-
-        *Proof.* Where a share x of the bin is treated, row i counts w_i in [0, 1] in the exact
-        curve, x in the line: the difference, sum of (w_i - x) s_i over the terms s_i, is at most
-        (1 - x) P + x N, and at least -(x P + (1 - x) N).
-        """
-        positive, negative = self._signed_parts() / self._sizes("joint")[2]
-        ups, downs = positive[1] + negative[0], positive[0] + negative[1]
-        return float(np.max(np.maximum(ups, downs) * self._mixed))
 
     def inference(
         self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
@@ -482,32 +459,6 @@ def _scores(batch: Batch, predict: Predict) -> Floats:
 def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
     """Batch summary: a random sample of the scores."""
     return Sample.of(_scores(batch, predict), batch.keys, size)
-
-
-def bin_weights(batch: Batch, *, predict: Predict, edges: Floats) -> Floats:
-    """Batch summary: weights and weighted outcomes by arm and bin, (2, bins, 2).
-
-    For control (0) and treated (1) rows; bins are those of :class:`BinnedLevels`.
-    """
-    n_bins = len(edges) + 1
-    order, _, cell = _cells(_scores(batch, predict), batch.treated, edges)
-    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
-    values = (own.take(order) for own in (weight, weight * batch.y))
-    sums = [np.bincount(cell, own, minlength=2 * n_bins) for own in values]
-    return np.asarray(np.stack(sums, axis=1).reshape(2, n_bins, 2), dtype=np.float64)
-
-
-def area_of(sums: Floats, ranking: RankingKind = "joint") -> float:
-    """AUUC from :func:`bin_weights`; rows of a bin count as tied.
-
-    >>> area_of(np.array([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]]]))
-    0.375
-    """
-    weight, outcome = np.moveaxis(sums, 2, 0)
-    ranked = weight if ranking == "separate" else np.broadcast_to(weight.sum(axis=0), weight.shape)
-    below = (np.cumsum(ranked, axis=1) - ranked / 2) / ranked.sum(axis=1, keepdims=True)
-    control, treated = (below * outcome).sum(axis=1) / weight.sum(axis=1)
-    return float(treated - control)
 
 
 def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
