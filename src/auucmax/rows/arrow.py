@@ -390,8 +390,8 @@ def stream_table(
     TableError : in one line, for columns that are not there, have two roles or a type that their
         role cannot have; while reading, for outcomes that are missing or infinite, a table with one
         arm only, or one that cannot be read to its end. Every further reading is compared with the
-        first: the number of rows, and a hash of some of them in their order, 32 of each 1,024 among
-        the first 32,768, and then of each 32,768. A table that has changed is refused at the end of
+        first: the number of rows, and a hash of some of them in their order, the first 1,024 and
+        then every 1,024th. A table that has changed is refused at the end of
         that reading, though a change of a few rows may pass; open it again to take its new rows.
 
     Examples

@@ -32,40 +32,24 @@ from auucmax._validation import Bools, Floats
 from auucmax.data.hashing import mix_bits, numbers_for, row_hashes
 
 FIRST_KEY = 40  #: bits of the place of a row in its partition; those above are the partition's
-_BLOCK = 32  # rows that lie together
-_STEPS = (2**10, 2**15)  # from one block to the next: among as many rows as the last, and after
+_OFTEN = np.uint64(2**10)
 
 
 def order_mark(batch: Batch) -> int:
-    """The sum of hashes of some rows and their keys: other rows, or another order, have another.
+    """Sum of hashes of some rows with their keys: other rows, or another order, have another.
 
-    Marks of batches add up, modulo 2^64, to that of all. Which rows depends on their places in the
-    partition (:data:`FIRST_KEY`), not on the batches: 32 of each 1,024 up to place 32,768, and then
-    of each 32,768. Features and outcomes are compared as float32: a query may add numbers in
-    another order each time, which changes the last digits of a float64.
+    Marks of batches add up, modulo 2^64, to that of all. The rows are the first 1,024 of each
+    partition (:data:`FIRST_KEY`) and every 1,024th. Features and outcomes are compared as float32:
+    a query may add numbers in another order each time, which changes the last digits of a float64.
     """
-    keys, base = batch.keys, int(batch.keys[0]) >> FIRST_KEY << FIRST_KEY
-    start, stop = int(keys[0]) - base, int(keys[-1]) + 1 - base
-    often, seldom = _STEPS
-    blocks = np.concatenate(
-        [
-            np.arange(start // often * often, min(stop, seldom), often),
-            np.arange(max(start // seldom, 1) * seldom, stop, seldom),
-        ]
-    )
-    wanted = (blocks[:, None] + np.arange(_BLOCK)).ravel()
-    wanted = wanted[(wanted >= start) & (wanted < stop)]
-    places = wanted - start
-    if len(keys) < stop - start:  # rows of other arms are left out
-        named = wanted.astype(np.uint64) + np.uint64(base)
-        places = np.searchsorted(keys, named)
-        places = places[keys[places] == named]
-    if not len(places):
+    place = batch.keys & np.uint64(2**FIRST_KEY - 1)
+    some = np.flatnonzero((place < _OFTEN) | (place % _OFTEN == 0))
+    if not len(some):
         return 0
     # Hashes stand for what is not a number.
-    X = batch.X[places] if isinstance(batch.X, np.ndarray) else numbers_for(batch.X.iloc[places])
-    rows = np.column_stack([X, batch.y[places], batch.treated[places]])
-    return int(mix_bits(row_hashes(rows) ^ mix_bits(keys[places])).sum())
+    X = batch.X[some] if isinstance(batch.X, np.ndarray) else numbers_for(batch.X.iloc[some])
+    rows = np.column_stack([X, batch.y[some], batch.treated[some]])
+    return int(mix_bits(row_hashes(rows) ^ mix_bits(batch.keys[some])).sum())
 
 
 T = TypeVar("T")
