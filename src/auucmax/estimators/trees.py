@@ -60,7 +60,7 @@ class TreeScores:
 
     @classmethod
     def of(cls, nodes: Sequence[Sequence[float]], roots: Sequence[int]) -> Self:
-        """Make trees from one row per node: feature, threshold, left, right, missing_left, value"""
+        """Make trees from node rows: feature, threshold, left, right, missing_left, value."""
         columns = np.array(nodes, dtype=np.float64).T.reshape(6, -1)
         feature, left, right = (columns[k].astype(np.int64) for k in (0, 2, 3))
         gap_left, starts = columns[4].astype(np.bool_), np.array(roots, dtype=np.int64)

@@ -137,7 +137,7 @@ class Levels:
     def of_rows(
         cls, rows: ScoredRows, clusters: Clusters | None = None, responds: Bools | None = None
     ) -> Levels:
-        """Sort validated rows with positive total weight."""
+        """Sort validated rows with positive weights."""
         ranked = sorted_rows(rows)
         clusters = None if clusters is None else clusters[ranked.index]
         responds = None if responds is None else responds[ranked.index]

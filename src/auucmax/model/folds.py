@@ -191,7 +191,7 @@ def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
 
 
 def number_of_folds(pair: Pair, key: str) -> int:
-    """Number of folds: 5 by default, 2 for very many rows, more for small trials."""
+    """Number of folds: 5, 2 for very many rows, or as many as leave enough training rows."""
     if len(pair.y) > MANY_ROWS:
         return 2
     least = 0

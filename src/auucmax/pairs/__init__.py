@@ -1,4 +1,4 @@
-"""Sums over all pairs of a trial's rows, in time linear in the rows: the heart of AUUC-max.
+"""Sums over all pairs of rows in linear time, the core of AUUC-max.
 
 =================  ===============================================================================
 surrogates         s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``

@@ -1,4 +1,4 @@
-"""Exact pair sums, with no bins and no tolerance: by sorting, or by powers of the scores.
+"""Exact pair sums without bins, by sorting or by power sums.
 
 *By sorting*, of s_poly and hinge, O(n log n). Everything is one sum: for queries t and points x
 with weights v,
@@ -39,7 +39,7 @@ from auucmax.pairs.surrogates import PolynomialSurrogate
 
 
 class PairSums(NamedTuple):
-    """Treated and control loss (2,); derivative and second derivative in each row's score (n,)."""
+    """Losses by arm (2,), with first and second derivatives in each score (n,)."""
 
     losses: Floats
     gradient: Floats
@@ -54,7 +54,7 @@ def sorted_pair_sums(
     multipliers: tuple[float, float] = (1.0, 1.0),
     gaps: Floats = BINARY.gaps,
 ) -> PairSums:
-    """Losses (2,), and gradient and curvature a row (n,), the latter two times the multipliers.
+    """Losses (2,), gradient and curvature by row (n,), computed by sorting.
 
     >>> from auucmax.pairs import code_rows, hinge
     >>> codes = code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
@@ -86,7 +86,7 @@ def sorted_pair_sums(
 def _meetings(
     score: Floats, codes: NDArray[np.int8], gaps: Floats, arm: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats | None, bool]]:
-    """Rows of a class, the rows of an arm that they meet, what a pair counts, and who should win.
+    """Yield each class with its opponents, the gap of a pair, and the expected winner.
 
     What a pair counts is None where it is 1. Of more than two levels the others come in the order
     of their scores (for losers the reverse), so that an arm is sorted once.
@@ -141,7 +141,7 @@ _CHUNK = 4096  # rows of a Gram product, so that the weighted rows stay in the c
 
 
 class _Side(NamedTuple):
-    """Rows of the winners or the losers of an arm, class by class.
+    """Rows of the winners or losers of an arm, by class.
 
     ``distance`` is mu - a of winners, b of losers, of scores a and b; ``edges`` are where classes
     begin and end among all rows. ``weight``: None if all weigh 1.
@@ -157,18 +157,18 @@ class _Side(NamedTuple):
 
     @property
     def classes(self) -> list[slice]:
-        """Where each class is among the rows of this side."""
+        """Slice of each class among the rows of this side."""
         return [slice(a, b) for a, b in pairwise((self.edges - self.edges[0]).tolist())]
 
     def powers(self, degree: int) -> list[Floats]:
-        """weight distance^k for k = 0 .. degree."""
+        """Powers weight * distance^k for k = 0 .. degree."""
         powers = [np.ones(len(self.distance)) if self.weight is None else self.weight]
         for _ in range(degree):
             powers.append(powers[-1] * self.distance)
         return powers
 
     def sums(self, degree: int) -> Floats:
-        """Sums of the powers by class, (degree + 1, classes)."""
+        """Power sums by class, (degree + 1, classes)."""
         return np.array([self._sums_of(rows, degree) for rows in self.classes]).T
 
     def _sums_of(self, rows: slice, degree: int) -> list[float]:
@@ -187,7 +187,7 @@ class _Side(NamedTuple):
 
 
 class PolynomialPairs:
-    """Sums over the pairs of both arms for linear scores whose spread is below mu."""
+    """Pair sums for linear scores whose spread is below mu, by power sums."""
 
     def __init__(
         self,
@@ -205,15 +205,15 @@ class PolynomialPairs:
         self.surrogate, self.multipliers, self.gaps = surrogate, multipliers, gaps
 
     def scores(self, w: Floats) -> Floats:
-        """X w, rows of a class together."""
+        """Scores X w, with the rows of a class together."""
         return np.asarray(self.X @ w)
 
     def holds(self, score: Floats) -> bool:
-        """Whether all differences of scores lie below the knot."""
+        """Whether all score differences lie below the knot."""
         return float(score.max() - score.min()) < self.surrogate.mu
 
     def value_and_gradient(self, score: Floats) -> tuple[float, Floats]:
-        """The objective, and its gradient in w, (d,), at the w of these scores."""
+        """Objective and gradient in w, (d,), given the scores at w."""
         value, slopes, p = 0.0, np.zeros(len(score)), self.surrogate.p
         for winners, losers, gaps, multiplier in self._arms(score):
             ours, theirs = winners.sums(p), losers.sums(p) @ gaps.T
@@ -224,7 +224,7 @@ class PolynomialPairs:
         return value, np.asarray(slopes @ self.X)
 
     def hessian(self, score: Floats) -> Floats:
-        """Second derivatives in w, (d, d)."""
+        """Hessian in w, (d, d)."""
         d, p = self.X.shape[1], self.surrogate.p - 2
         bend, cross, gram = np.zeros(len(score)), np.zeros((d, d)), np.zeros((d, d))
         for winners, losers, gaps, multiplier in self._arms(score):
@@ -240,7 +240,7 @@ class PolynomialPairs:
         return np.asarray((total + total.T) / 2)
 
     def _arms(self, score: Floats) -> list[tuple[_Side, _Side, Floats, float]]:
-        """Winners, losers, what their pairs count by class, and the multiplier of an arm.
+        """Winners and losers, gaps by class, and the multiplier of an arm.
 
         The first class of an arm never loses and the last never wins; all between do both.
         """
@@ -259,7 +259,7 @@ class PolynomialPairs:
         return arms
 
     def _derivatives(self, own: _Side, met: Floats, order: int) -> Floats:
-        """Own weight times the sum, over the other side, of the derivative's absolute value.
+        """Weighted sum of absolute derivatives over the other side, for each row.
 
         ``met`` (powers, own classes): sums of powers over the other side, times what pairs count,
         and times what the whole is to be multiplied by.
@@ -279,7 +279,7 @@ class PolynomialPairs:
         return value
 
     def _cross(self, winners: _Side, losers: _Side, gaps: Floats) -> Floats:
-        """Sum over pairs of the second derivative times what they count and x_i x_j'."""
+        """Weighted sum of x_i x_j' over pairs, times the second derivative."""
         p = self.surrogate.p - 2
         scale = self.surrogate.p * (self.surrogate.p - 1)
         ours, theirs = (self._vector_sums(side, p) for side in (winners, losers))
@@ -287,6 +287,6 @@ class PolynomialPairs:
         return np.asarray(scale * np.sum(terms, axis=0))
 
     def _vector_sums(self, side: _Side, degree: int) -> Floats:
-        """Sums of powers times x by class, (degree + 1, classes, d)."""
+        """Power sums times x by class, (degree + 1, classes, d)."""
         powers, X = np.array(side.powers(degree)), self.X[side.rows]
         return np.stack([powers[:, c] @ X[c] for c in side.classes], axis=1)

@@ -1,4 +1,4 @@
-"""From a summary to the loss, and to a polynomial a bin for each row's gradient and curvature.
+"""From bin moments to the loss, and to per-bin polynomials of the row derivatives.
 
 ``summary.py`` explains the algorithm; this file is its convolutions, of moments with polynomial
 pieces of the surrogate. For an integer offset q (bin of the winner minus bin of the loser) the
@@ -29,7 +29,7 @@ _CHECKS = np.linspace(-1.0, 1.0, 65)  # where the error of a cell is measured
 
 
 class PairField:
-    """What the rows of a summary do to each other under a surrogate.
+    """Interactions of the rows of a summary under a surrogate.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class PairField:
 
     @property
     def losses(self) -> Floats:
-        """The treated and the control pair sum, sum_ij gap_ij u_i v_j s(a_i - b_j); (2,)."""
+        """Pair sums by arm, sum_ij gap_ij u_i v_j s(a_i - b_j); (2,)."""
         result = np.zeros(2)
         for (arm, cut), step in np.ndenumerate(self._steps):
             paid = self._exerted_on(True, 0, self._loser_spectra[arm, cut])
@@ -84,11 +84,11 @@ class PairField:
 
     @property
     def value(self) -> float:
-        """The two pair sums, each times its multiplier, added."""
+        """Sum of the two pair sums times their multipliers."""
         return float(np.dot(self.multipliers, self.losses))
 
     def coefficients(self, order: int, degree: int = DEGREE) -> Floats:
-        """Polynomials in r for a row's derivative of ``value``; (classes, bins, degree + 1).
+        """Polynomials in r of row derivatives of ``value``; (classes, bins, degree + 1).
 
         The derivative of the given order (0 to 2) for row i of class c in bin k is its weight times
         sum_p coefficients[c, k, p] r_i^p. Order 2 is the diagonal of the Hessian in the scores.
@@ -108,7 +108,7 @@ class PairField:
         return self._kept[order, degree]
 
     def gradient(self) -> Floats:
-        """Derivative of ``value`` in w, from vector moments alone; (d,)."""
+        """Gradient of ``value`` in w from vector moments; (d,)."""
         if self.summary.vectors is None:
             raise ValueError(
                 "the summary should have vector moments, got none. "
@@ -130,7 +130,7 @@ class PairField:
         return result
 
     def error_bound(self, order: int) -> float:
-        """Bound on the error that the bins cause, with the rounding of scores and transforms.
+        """Bound on the error of binning, including rounding of scores and transforms.
 
         Order 0: of ``value``. Order 1, 2: of any one row's derivative, for a row of weight 1. Each
         pair of bins contributes the largest error of its cell times the weights in the two bins.
@@ -158,7 +158,7 @@ class PairField:
         return bound
 
     def _rounding(self, order: int) -> float:
-        """What floating point may cost a pair: 1e-14 of the largest term, 1e-15 of a score."""
+        """Allowance for rounding: 1e-14 of the largest term, 1e-15 of a score."""
         width, first, size = self.bins
         z = np.arange(-size, size + 1) * width
         term, slope = (np.abs(self.surrogate.derivative(z, k)).max() for k in (order, order + 1))
@@ -166,14 +166,14 @@ class PairField:
         return float(1e-14 * term + 1e-15 * largest_score * slope)
 
     def largest(self, order: int) -> float:
-        """The largest |derivative| over the occupied bins' centres, for a row of weight 1."""
+        """Largest |derivative| over occupied bin centres, for a row of weight 1."""
         centres = np.abs(self.coefficients(order)[:, :, 0])
         return float(centres[self.summary.moments[:, :, 0] > 0].max(initial=0.0))
 
     def _met(
         self, on_winners: Callable[[int, int], Floats], on_losers: Callable[[int, int], Floats]
     ) -> Floats:
-        """What a row of each class meets in each bin, from the thresholds above and below it.
+        """Opponents of each class in each bin, from the thresholds above and below it.
 
         The functions say what rows on the other side of a threshold, of an arm and a number, do to
         those on this one; a threshold counts its step times the multiplier of the arm.
@@ -196,7 +196,7 @@ class PairField:
         return result.reshape(-1, *result.shape[2:])
 
     def _exerted_on(self, winners: bool, order: int, opponents: Complexes) -> Floats:
-        """Field of the opponents, given by the transform of their moments, on winners or losers.
+        """Field of the opponents (as transformed moments) on winners or losers.
 
         ``opponents`` is (frequencies, degree + 1, ...); the result (bins, degree + 1, ...).
         """
@@ -215,7 +215,7 @@ class PairField:
 
 
 def _sides(values: Floats) -> tuple[Floats, Floats]:
-    """Sums over the classes on either side of each threshold: who should win, who should lose.
+    """Sums of the classes above and below each threshold: winners and losers.
 
     ``values`` are (classes, ...), the results (2 arms, L - 1 thresholds, ...).
     """
@@ -229,7 +229,7 @@ def _sides(values: Floats) -> tuple[Floats, Floats]:
 def cell_polynomials(
     surrogate: Surrogate, width: float, offsets: NDArray[np.int64], order: int, degree: int = DEGREE
 ) -> Floats:
-    """Coefficients alpha of every cell, shape (len(offsets), degree + 1).
+    """Polynomial coefficients of each cell, shape (len(offsets), degree + 1).
 
     Interpolation at the Chebyshev points of the cell: for an analytic surrogate the error is at
     most width^(degree+1) max |s^(order+degree+1)| / ((degree+1)! 2^degree). A cell with a knot
@@ -251,7 +251,7 @@ def cell_polynomials(
 def cell_errors(
     surrogate: Surrogate, width: float, offsets: NDArray[np.int64], order: int, degree: int = DEGREE
 ) -> Floats:
-    """Largest error of each cell's polynomial, measured on 65 points; shape (len(offsets),)."""
+    """Largest error of each cell's polynomial on 65 points; shape (len(offsets),)."""
     alpha = cell_polynomials(surrogate, width, offsets, order, degree)
     exact = surrogate.derivative((offsets[:, None] + _CHECKS) * width, order)
     errors = np.abs(alpha @ np.vander(_CHECKS, degree + 1, increasing=True).T - exact).max(axis=1)
@@ -267,19 +267,19 @@ def cell_errors(
 def cell_spectrum(
     surrogate: Surrogate, width: float, n_fft: int, order: int, degree: int = DEGREE
 ) -> Complexes:
-    """Fourier transform of alpha over the offsets, shape (degree + 1, n_fft // 2 + 1)."""
+    """Fourier transform of the coefficients, shape (degree + 1, n_fft // 2 + 1)."""
     return _over_offsets(cell_polynomials(surrogate, width, _fft_offsets(n_fft), order, degree).T)
 
 
 @lru_cache(maxsize=24)
 def error_spectrum(surrogate: Surrogate, width: float, n_fft: int, order: int) -> Complexes:
-    """Fourier transform of the cells' errors over the offsets, shape (n_fft // 2 + 1,)."""
+    """Fourier transform of the cell errors, shape (n_fft // 2 + 1,)."""
     return _over_offsets(cell_errors(surrogate, width, _fft_offsets(n_fft), order))
 
 
 @lru_cache(maxsize=64)
 def bins_per_length(surrogate: Surrogate, accuracy: float) -> int:
-    """Bins to the surrogate's length that bring value and slope to the accuracy asked for.
+    """Bins per surrogate length for the requested accuracy of value and slope.
 
     For a surrogate without a knot: in every cell the error of s' is at most ``accuracy`` times |s'|
     there, and that of s at most ``accuracy`` s(0), whatever the scores are. (For one with a knot
@@ -310,7 +310,7 @@ def bins_per_length(surrogate: Surrogate, accuracy: float) -> int:
 
 
 def _fft_offsets(n_fft: int) -> NDArray[np.int64]:
-    """0, 1, ..., then the negative offsets, in the order of a circular convolution."""
+    """Offsets in the order of a circular convolution: 0, 1, ..., then negative ones."""
     return np.fft.fftfreq(n_fft, 1.0 / n_fft).round().astype(np.int64)
 
 
@@ -320,7 +320,7 @@ def _over_offsets(values: Floats) -> Complexes:
 
 
 def _knotted(surrogate: Surrogate, width: float, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Cells that have the knot inside, not merely at an end (up to rounding)."""
+    """Cells with the knot strictly inside (up to rounding)."""
     if surrogate.knot is None:
         return np.zeros(len(offsets), dtype=bool)
     return np.abs(offsets - surrogate.knot / width) < 1.0 - 1e-9

@@ -1,4 +1,4 @@
-"""Compiled passes over rows, imported late.
+"""Numba passes over rows; imported late.
 
 Each pass walks through its rows in chunks of ``CHUNK``. A chunk of X is copied, whatever its dtype
 and strides, into a small float64 buffer of shape (features, CHUNK) that stays in the first-level
@@ -32,13 +32,13 @@ _pass = compiled(**_OPTIONS)
 
 
 def thread_count() -> int:
-    """Numba's own setting, NUMBA_NUM_THREADS; joblib lowers it in its workers."""
+    """Number of threads: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
     return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 @_part
 def _load(X, i0, m, buffer):
-    """Copy m rows of X, as columns, into the buffer; the inner loop runs along memory."""
+    """Copy m rows of X into a column-major buffer, for contiguous inner loops."""
     if X.strides[0] < X.strides[1]:
         for j in range(X.shape[1]):
             for c in range(m):
@@ -51,7 +51,7 @@ def _load(X, i0, m, buffer):
 
 @_part
 def _place(buffer, m, w, scale, first, count, cell, r):
-    """Bin and offset of each row; returns how many rows lie outside the bins (none, by design)."""
+    """Bin and offset of each row; return the number of rows outside the bins (0)."""
     for c in range(m):
         r[c] = 0.0
     for j in range(buffer.shape[0]):
@@ -169,7 +169,7 @@ def weighted_gram(X, codes, weight, w, scale, first, coefficients, out, start, s
 
 @_pass
 def row_values(X, codes, weight, w, scale, first, coefficients, out, start, stop):
-    """out[i] = weight_i polynomial_i; blocks write to rows of their own in one shared out."""
+    """out[i] = weight_i polynomial_i, in blocks of rows of a shared array."""
     buffer = np.empty((X.shape[1], CHUNK))
     cell, r = np.empty(CHUNK, np.int64), np.empty(CHUNK)
     for i0 in range(start, stop, CHUNK):

@@ -1,4 +1,4 @@
-"""The passes of ``kernels.py`` in numpy: the same names, arguments and sums, nothing compiled."""
+"""Numpy versions of the passes in ``kernels.py``, with the same interface."""
 
 # mypy: disallow-untyped-defs=False
 from __future__ import annotations

@@ -34,7 +34,7 @@ HESSIAN_BINS = 256  #: for a surrogate with a knot
 
 
 class Last(Generic[T]):
-    """Keeps what was made of the last w, because value, gradient and Hessian are asked in turn."""
+    """Cache for the last w, since value, gradient and Hessian are requested in turn."""
 
     def __init__(self) -> None:
         self._kept: tuple[Floats, T] | None = None
@@ -46,7 +46,7 @@ class Last(Generic[T]):
 
 
 class LinearPairs(Pairs):
-    """The objective of x.w, from sums over rows. A subclass says who sums.
+    """Objective of x.w from sums over rows, which subclasses compute.
 
     ``low`` and ``high`` (d,) are the columns' extremes.
     """
@@ -72,11 +72,11 @@ class LinearPairs(Pairs):
         return self.value_and_gradient(w)[0]
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
-        """Objective and its gradient (d,) at w; two passes over X."""
+        """Objective and gradient (d,) at w; two passes over X."""
         raise NotImplementedError
 
     def hessian(self, w: ArrayLike) -> Floats:
-        """Hessian (d, d) at w, for steps rather than for statements; two passes beyond those of w.
+        """Approximate Hessian (d, d) at w; two more passes over X.
 
         Right to about 1e-5 of its size, less where scores lie exactly a knot apart (s'' of s_poly
         bends there) or where a saturated sigmoid leaves little to sum.
@@ -88,7 +88,7 @@ class LinearPairs(Pairs):
         return self._hessian_of(self._hessian_field(w), w, self._totals)
 
     def field_at(self, w: Floats) -> PairField | None:
-        """The field of the scores X w; None, only with a knot, if sorting alone is accurate."""
+        """Field of the scores X w; None if only sorting is accurate."""
         return self._last_field.of(w, self._accurate_field)
 
     def _accurate_field(self, w: Floats) -> PairField | None:
@@ -100,7 +100,7 @@ class LinearPairs(Pairs):
         return self._without_accuracy(w, field)
 
     def _without_accuracy(self, w: Floats, finest: PairField | None) -> PairField | None:
-        """The field where no bins are accurate; None: the rows are sorted instead."""
+        """Fallback if no bins are accurate; None: sort the rows."""
         return None
 
     def _gradient_of(self, field: PairField, w: Floats) -> Floats:
@@ -142,7 +142,7 @@ class LinearPairs(Pairs):
         return summary
 
     def _range(self, w: Floats) -> ScoreRange:
-        """Bounds on the scores; the exact range only where bounds ask for too many bins."""
+        """Bounds on the scores; exact only if loose bounds need too many bins."""
         span = ScoreRange(*box_range(self.low, self.high, w))
         width, most = next(self._widths(span), (self._dividing_width(span, HESSIAN_BINS), 2**30))
         if Bins.covering(span.low, span.high, width).size > most:
@@ -166,7 +166,7 @@ class LinearPairs(Pairs):
 
 
 class PairObjective(ArrayPairs, LinearPairs):
-    """The objective of a linear score x.w, as a function of w.
+    """Objective of a linear score x.w for rows in memory.
 
     Parameters
     ----------
@@ -227,14 +227,14 @@ class PairObjective(ArrayPairs, LinearPairs):
             )
 
     def scores(self, w: ArrayLike) -> Floats:
-        """X w in float64, (n,)."""
+        """Scores X w in float64, (n,)."""
         return passes.scores(self.rows.X, self._check_w(w))
 
     def _totals(self, *sums: Sum) -> list[Any]:
         return [one(self.rows) for one in sums]
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
-        """Objective and its gradient (d,) at w; at most two passes over X."""
+        """Objective and gradient (d,) at w; at most two passes over X."""
         w = self._check_w(w)
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].value_and_gradient(exact[1])
@@ -250,7 +250,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         return super().hessian(w)
 
     def rough_hessian(self, w: ArrayLike) -> Floats:
-        """The Hessian; from a million rows spread over all, if there are over two million."""
+        """Hessian; above two million rows, from a subsample of a million."""
         step = len(self.codes) // ROUGH_ROWS
         if step < 2:
             return self.hessian(w)
@@ -265,7 +265,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         return self._hessian_of(self._hessian_field(w), w, totals)
 
     def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
-        """The path without bins and its scores, where no pair reaches the knot."""
+        """Exact polynomial path and its scores, if no pair reaches the knot."""
         if self._polynomial is None:
             return None
         if self._last_scores is None or not np.array_equal(self._last_scores[0], w):

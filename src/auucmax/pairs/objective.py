@@ -1,4 +1,4 @@
-"""The AUUC-max objective: the choice of bins, and the objective of any scores.
+"""The AUUC-max objective of any scores, and the choice of bins.
 
     objective = weight_T mean over treated pairs of s(z) + weight_C mean over control pairs of s(z),
 
@@ -33,7 +33,7 @@ from auucmax.rows import ArrayRows
 def group_weights(
     weights: str | tuple[float, float], totals: Floats, gaps: Floats = BINARY.gaps
 ) -> tuple[float, float]:
-    """Weights of the treated and of the control mean over pairs.
+    """Weights of the mean pair loss in the treated and the control arm.
 
     With n_g the rows of arm g (or their weight) and lam_g the sum of (y_i - y_j)+ over its ordered
     pairs, by n_g^2, which for 0/1 outcomes at a rate of p_g is p_g (1 - p_g):
@@ -94,11 +94,11 @@ _FIRST_BINS = 1024  # where the search for the number of bins starts, for a surr
 
 
 class TooManyBinsError(ValueError):
-    """Scores that are spread too widely for the surrogate's length."""
+    """The scores are spread too widely for the surrogate's length."""
 
 
 class RowDerivatives(NamedTuple):
-    """Objective, and its first and second derivative in each row's score, (n,) each."""
+    """Objective, with first and second derivatives in each score, (n,)."""
 
     value: float
     gradient: Floats
@@ -113,7 +113,7 @@ class ScoreRange(NamedTuple):
 
 
 class Pairs:
-    """The labels' side of an objective, and the choice of bins; the scores come later."""
+    """The part of the objective that does not depend on scores: labels and bins."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Pairs:
         self.few_bins, self.level = few_bins, level
 
     def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:
-        """Widths of bins to try, coarse to fine, and the most bins that are tried.
+        """Bin widths to try, coarse to fine, and the maximum number of bins.
 
         Without a knot there is one, and it is accurate. With one they are few against the rows, and
         the search begins where the last one ended: neighbouring points need similar bins. There is
@@ -168,7 +168,7 @@ class Pairs:
         return PairField(summary, self.surrogate, self.multipliers, self.levels.gaps)
 
     def _dividing_width(self, span: ScoreRange, target: int) -> float:
-        """The surrogate's length over a power of two, for at most ``target`` bins if it can be.
+        """Surrogate length over a power of two, for at most ``target`` bins if possible.
 
         A width that divides the knot leaves one diagonal of bin pairs that sees it.
         """
@@ -199,7 +199,7 @@ class Pairs:
 
 
 class ArrayPairs(Pairs):
-    """The objective of rows whose classes and weights are arrays in memory."""
+    """Objective of rows in memory."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class ArrayPairs(Pairs):
 
 
 class ScoreObjective(ArrayPairs):
-    """The objective as a function of the n scores, with two derivatives a row.
+    """Objective as a function of n scores, with two derivatives per row.
 
     For learners that move scores themselves: boosting takes (gradient, curvature), a network
     passes the gradient on. Parameters as in :class:`PairObjective`, without X.
@@ -263,7 +263,7 @@ class ScoreObjective(ArrayPairs):
     """
 
     def derivatives(self, score: ArrayLike) -> RowDerivatives:
-        """Value, and first and second derivative in each row's score.
+        """Value, and first and second derivatives in each score.
 
         The second derivatives are the diagonal of the Hessian; they are not negative if the
         surrogate is convex. The gradient is right to ``accuracy`` times its largest entry, the

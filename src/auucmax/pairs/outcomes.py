@@ -1,4 +1,4 @@
-"""Levels of the outcome: what pairs of any real outcome count, in few classes.
+"""Outcome levels: approximate pairs of real outcomes by a few classes.
 
 AUUC is a sum over the pairs of an arm in which each pair counts the difference of its outcomes,
 (y_i - y_j)+. Cut into L levels, an arm has L classes, and
@@ -33,7 +33,7 @@ SAMPLE_ROWS = 2**15  #: of each arm, of an outcome other than 0: quantiles are t
 
 @dataclass(frozen=True, eq=False)
 class OutcomeLevels:
-    """Outcomes cut into L levels; with the arm they are the 2 L classes of the pair engine.
+    """Outcomes cut into L levels, which with the arm give 2 L classes.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class OutcomeLevels:
 
     @classmethod
     def of(cls, rows: Rows) -> OutcomeLevels:
-        """The levels of all outcomes: one reading, two where they are not 0/1, at most three."""
+        """Compute levels in one pass for 0/1 outcomes, else in two or three."""
         (few,) = rows.total(few_values)
         levels = cls.cut(rows, few)
         if levels.binary:
@@ -77,7 +77,7 @@ class OutcomeLevels:
 
     @classmethod
     def cut(cls, rows: Rows, few: FewValues) -> OutcomeLevels:
-        """Where levels start, of rows that have these different outcomes; values come later."""
+        """Level boundaries for these distinct outcomes; values are set later."""
         if few.binary:
             return BINARY
         if few.values is None:
@@ -96,7 +96,7 @@ class OutcomeLevels:
         return cls(few.values, np.stack([few.values, few.values]))
 
     def valued(self, sums: Floats) -> OutcomeLevels:
-        """The levels with their means, of all rows whose sums are those of ``outcome_sums``."""
+        """Set the mean of each level from ``outcome_sums``."""
         # From classes to levels: those of the treated go down.
         arms = sums.reshape(2, -1, 3)
         arms = np.stack([arms[0, ::-1], arms[1]])
@@ -121,17 +121,17 @@ class OutcomeLevels:
 
     @property
     def binary(self) -> bool:
-        """Whether these are the levels of outcomes 0 and 1."""
+        """Whether the outcomes are 0 and 1."""
         return self.exact and np.array_equal(self.starts, (0.0, 1.0))
 
     @property
     def cut_point(self) -> float:
-        """The smallest outcome that is high: see ``middle``."""
+        """Smallest outcome that counts as high; see ``middle``."""
         return float(self.starts[self.middle])
 
     @cached_property
     def gaps(self) -> Floats:
-        """(2 L, 2 L): what a pair of a row of class a over a row of class b counts; else 0."""
+        """Gap of a pair of classes (2 L, 2 L), where the first should win; else 0."""
         n = len(self.starts)
         up = self.values[:, None, :] - self.values[:, :, None]  # [arm, lower, higher]
         gaps = np.zeros((2 * n, 2 * n))
@@ -140,7 +140,7 @@ class OutcomeLevels:
         return gaps
 
     def codes(self, y: Floats, treated: Bools) -> NDArray[np.int8]:
-        """The class of each row: treated from the highest level down, control from the lowest up.
+        """Class of each row: treated from the highest level down, control from the lowest up.
 
         Within an arm, rows of a class should rank above those of the classes that follow.
         """
@@ -153,19 +153,19 @@ class OutcomeLevels:
         return np.where(treated, np.int8(n - 1) - codes, np.int8(n) + codes)
 
     def high_counts(self, totals: Floats) -> Floats:
-        """Weight of treated high and other, control high and other rows, from that by class."""
+        """Weights of treated high and low, control high and low rows, from class weights."""
         n, high = len(self.starts), len(self.starts) - self.middle
         edges = (0, high, n, n + self.middle)
         a, b, d, c = np.add.reduceat(totals, edges)
         return np.array([a, b, c, d])
 
     def pair_sums(self, totals: Floats) -> Floats:
-        """Sum of what all pairs of an arm count, (2,), from the weight of each class."""
+        """Sum of the gaps of all pairs of each arm, (2,), from class weights."""
         return pair_sums(totals, self.gaps)
 
 
 def pair_sums(totals: Floats, gaps: Floats) -> Floats:
-    """Sum of what all pairs of an arm count, (2,): their number, if each counts 1."""
+    """Sum of the gaps of all pairs of each arm, (2,): their number if gaps are 1."""
     n = len(totals) // 2
     return np.array([totals[g] @ gaps[g, g] @ totals[g] for g in (slice(0, n), slice(n, None))])
 
@@ -176,7 +176,7 @@ BINARY = OutcomeLevels(np.array([0.0, 1.0]), np.array([[0.0, 1.0], [0.0, 1.0]]))
 
 @dataclass(frozen=True, eq=False)
 class FewValues:
-    """The different outcomes of some rows, in order; None if there are more than levels."""
+    """Sorted distinct outcomes; None if there are too many."""
 
     values: Floats | None
 
@@ -201,12 +201,12 @@ class FewValues:
 
 
 def few_values(batch: Batch) -> FewValues:
-    """A summary of a batch: its different outcomes, if they are few."""
+    """Batch summary: distinct outcomes, if they are few."""
     return FewValues.of(batch.y)
 
 
 def outcome_sums(batch: Batch, levels: OutcomeLevels) -> Floats:
-    """A summary of a batch: of each class the weight, and the sums of y - start and its square."""
+    """Batch summary: weight, and sums of y - start and its square, by class."""
     y = np.asarray(batch.y, dtype=np.float64)
     codes = levels.codes(y, batch.treated)
     start = np.concatenate([levels.starts[::-1], levels.starts])
@@ -217,20 +217,20 @@ def outcome_sums(batch: Batch, levels: OutcomeLevels) -> Floats:
 
 
 def _sample(batch: Batch, arm: bool) -> Sample:
-    """A summary of a batch: some of the arm's outcomes that are not 0, the same however read."""
+    """Batch summary: a sample of an arm's non-zero outcomes, independent of batching."""
     kept = (batch.treated == arm) & (batch.y != 0)
     y = np.asarray(batch.y[kept], dtype=np.float64)
     return Sample.of(y, batch.keys[kept], SAMPLE_ROWS)
 
 
 def _arm_sizes(batch: Batch) -> NDArray[np.int64]:
-    """A summary of a batch: its treated and its control rows."""
+    """Batch summary: numbers of treated and control rows."""
     n_treated = np.count_nonzero(batch.treated)
     return np.array([n_treated, len(batch.treated) - n_treated])
 
 
 def _quantile_starts(treated: Floats, control: Floats, fewest: NDArray[np.int64]) -> Floats:
-    """Starts of levels: of negative outcomes, 0, and of positive ones.
+    """Level boundaries: negative quantiles, 0, and positive quantiles.
 
     ``fewest`` (2,) rows of each arm are in a level, or none.
     """
@@ -253,7 +253,7 @@ def _quantile_starts(treated: Floats, control: Floats, fewest: NDArray[np.int64]
 def _side(
     y: Floats, arm: NDArray[np.int64], n_levels: int, fewest: NDArray[np.int64], inwards: int
 ) -> Floats:
-    """Starts of at most ``n_levels`` levels of sorted outcomes of one sign.
+    """Boundaries of at most ``n_levels`` levels for sorted outcomes of one sign.
 
     Quantiles, to which both arms contribute as much, are joined from the far end inwards until a
     level has enough rows of each arm that is in it. ``inwards`` is 1 if that is upwards, as of
@@ -283,7 +283,7 @@ def _side(
 
 
 def _middle(rows: Floats) -> int:
-    """The level at which to part the rows so that the smallest of four heaps is largest."""
+    """The level that splits rows so that the smallest of four heaps is as large as possible."""
     high = rows[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
     smallest = np.minimum(high, rows.sum(axis=1, keepdims=True) - high).min(axis=0)
     return 1 + int(np.argmax(smallest))

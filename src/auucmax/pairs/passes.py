@@ -1,4 +1,4 @@
-"""Passes over the rows: everything that costs time proportional to n is one of five small sums.
+"""Passes over the rows: five sums contain all work proportional to n.
 
 Every row has a class code, a weight, and a score x.w. The score axis is cut into bins of
 one width; bin k holds the scores in [k width, (k+1) width), for *absolute* integers k, so two sets
@@ -32,7 +32,7 @@ _NONE = np.empty(0)
 
 
 class Bins(NamedTuple):
-    """Bins first, first + 1, ..., first + size - 1 of the given width."""
+    """Consecutive bins of equal width, numbered from ``first``."""
 
     width: float
     first: int
@@ -40,7 +40,7 @@ class Bins(NamedTuple):
 
     @classmethod
     def covering(cls, low: float, high: float, width: float) -> Bins:
-        """Bins that hold every score in [low, high], with one to spare on each side.
+        """Bins that cover scores in [low, high], with a spare bin on each side.
 
         The spare bins absorb the rounding of a score that is summed in another order than low.
         """
@@ -49,7 +49,7 @@ class Bins(NamedTuple):
 
 
 class PairRows(NamedTuple):
-    """Checked rows: X (n, d) of any float dtype and strides, class codes, weights or None.
+    """Validated rows: X (n, d) of any float dtype, class codes, weights or None.
 
     Codes go from 0 to ``n_classes`` - 1: the treated classes, then as many of the control arm.
     """
@@ -67,25 +67,25 @@ class PairRows(NamedTuple):
         weight: Floats | None = None,
         n_classes: int = 4,
     ) -> PairRows:
-        """Rows whose one feature is the score; its coefficient is 1."""
+        """Rows with the score as their only feature."""
         return cls(score[:, None], codes, weight, n_classes)
 
 
 def moments(rows: PairRows, w: Floats, bins: Bins) -> Floats:
-    """Sums of weight r^p; shape (classes, bins, DEGREE + 1)."""
+    """Sums of weight r^p by class and bin; shape (classes, bins, DEGREE + 1)."""
     args = (w, 1.0 / bins.width, bins.first)
     return _add_blocks("moments", rows, args, np.zeros((rows.n_classes, bins.size, DEGREE + 1)))
 
 
 def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) -> Floats:
-    """Sums of weight r^p (x, 1), in one pass; shape (classes, bins, degree + 1, d + 1)."""
+    """Sums of weight r^p (x, 1) by class and bin, (classes, bins, degree + 1, d + 1)."""
     shape = (rows.n_classes, bins.size, degree + 1, rows.X.shape[1] + 1)
     args = (w, 1.0 / bins.width, bins.first)
     return _add_blocks("vector_moments", rows, args, np.zeros(shape))
 
 
 def weighted_sum(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
-    """sum_i weight_i f_i x_i; f_i a polynomial in r of row i's class and bin; (d,).
+    """Sum of weight_i f_i x_i, f_i a polynomial in r by class and bin; (d,).
 
     ``coefficients`` have shape (classes, bins, any number of terms).
     """
@@ -94,7 +94,7 @@ def weighted_sum(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) ->
 
 
 def weighted_gram(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
-    """sum_i weight_i f_i x_i x_i', f_i a polynomial in r of the row's class and bin; (d, d)."""
+    """Sum of weight_i f_i x_i x_i', f_i a polynomial in r by class and bin; (d, d)."""
     d = rows.X.shape[1]
     args = (w, 1.0 / bins.width, bins.first, coefficients)
     lower = np.tril(_add_blocks("weighted_gram", rows, args, np.zeros((d, d))))
@@ -102,7 +102,7 @@ def weighted_gram(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -
 
 
 def row_values(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
-    """weight_i f_i for each row, f_i a polynomial in r of the row's class and bin; (n,)."""
+    """weight_i f_i for each row, f_i a polynomial in r by class and bin; (n,)."""
     args = (w, 1.0 / bins.width, bins.first, coefficients)
     out = np.empty(len(rows.codes))
     _each_block("row_values", rows, args, [out] * (MAX_BLOCKS if _is_compiled(rows) else 1))
@@ -110,7 +110,7 @@ def row_values(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> F
 
 
 def scores(X: NDArray[Any], w: Floats) -> Floats:
-    """X w in float64, without a float64 copy of X."""
+    """Scores X w in float64, without a float64 copy of X."""
     return np.concatenate([part @ w for _, part in kernels_numpy.parts(X, 0, len(X))])
 
 
@@ -132,7 +132,7 @@ def column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def _over_rows(extreme: Callable[..., NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
-    """Column minima or maxima. Many short rows are read as few long ones: ten times faster."""
+    """Column minima or maxima, with short rows joined for speed."""
     n, d = X.shape
     if not X.flags.c_contiguous or n < 1000:
         return extreme(X, axis=0)
@@ -142,7 +142,7 @@ def _over_rows(extreme: Callable[..., NDArray[Any]], X: NDArray[Any]) -> NDArray
 
 
 def transposed_product(X: NDArray[Any], c: Floats) -> Floats:
-    """X'c in float64, without a float64 copy of X."""
+    """Product X'c in float64, without a float64 copy of X."""
     total = np.zeros(X.shape[1])
     for i, part in kernels_numpy.parts(X, 0, len(X)):
         total += c[i : i + len(part)] @ part

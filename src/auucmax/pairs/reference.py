@@ -1,4 +1,4 @@
-"""The pair sums written out, O(n^2): what ``auucmax.pairs`` must agree with."""
+"""Slow twins of the pair sums, O(n^2)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pair_hessian(
 def _arms(
     y: Floats, treated: Bools, weight: Floats | None
 ) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """Rows of the treated and of the control arm, and what each ordered pair of them counts."""
+    """Rows of each arm, and the gap of each ordered pair."""
     for sign, arm in ((1.0, treated), (-1.0, ~treated)):
         own = np.flatnonzero(arm)
         w = np.ones(len(own)) if weight is None else weight[own]

@@ -1,4 +1,4 @@
-"""The objective of a linear score, of rows that are read batch by batch.
+"""The objective of a linear score for rows that are read in batches.
 
 Readings are what costs, so as much as can be is taken from each:
 
@@ -32,7 +32,7 @@ MOST_BINS = 16_384  #: that are tried of few rows; in memory they would be sorte
 
 
 class StreamedObjective(LinearPairs):
-    """The objective of :class:`PairObjective`, of rows that are read batch by batch.
+    """:class:`PairObjective` for rows that are read in batches.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class StreamedObjective(LinearPairs):
         )
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
-        """Objective and its gradient (d,) at w; one reading, two if the summary would be large."""
+        """Objective and gradient (d,) at w; one reading, or two for large summaries."""
         w = self._check_w(w)
         field = self._fine_field(w)
         if field.summary.vectors is not None:
@@ -99,7 +99,7 @@ class StreamedObjective(LinearPairs):
         return field
 
     def _coarse_field(self, w: Floats) -> PairField:
-        """The coarse field, from the finer summary of the gradient if its bins can be joined."""
+        """Coarse field, from the gradient's finer summary if its bins can be merged."""
         fine, width = (
             self._fine_field(w).summary,
             self._dividing_width(self._range(w), HESSIAN_BINS),
@@ -109,7 +109,7 @@ class StreamedObjective(LinearPairs):
         return self._field_of(fine.coarsened(round(width / fine.bins.width)))
 
     def _without_accuracy(self, w: Floats, finest: PairField | None) -> PairField | None:
-        """The finest field that was tried; the coarse one if scores are too far apart for any."""
+        """The finest field tried, or the coarse one if no bins are fine enough."""
         return super()._coarse_field(w) if finest is None else finest
 
     def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
@@ -122,19 +122,19 @@ class StreamedObjective(LinearPairs):
 
 
 def _of_pairs(batch: Batch, total: Sum, levels: OutcomeLevels) -> Any:
-    """A function of pair rows as one of a batch."""
+    """Turn a function of pair rows into one of a batch."""
     return total(pair_rows(batch, levels))
 
 
 def pair_rows(batch: Batch, levels: OutcomeLevels) -> PairRows:
-    """Rows with class codes."""
+    """Pair rows of a batch, with class codes."""
     codes = levels.codes(batch.y, batch.treated)
     return PairRows(batch.X, codes, batch.weight, levels.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Weighted sums of (1, x)(1, x)' by class, (classes, d + 1, d + 1), and columns' extremes.
+    """Weighted sums of (1, x)(1, x)' by class, (classes, d + 1, d + 1), and extremes.
 
     Of very many columns the first row of each matrix only: weights and sums, (classes, 1, d + 1).
     ``counts`` (classes,) are numbers of rows, whatever they weigh.
@@ -146,7 +146,7 @@ class ClassSums:
 
     @property
     def weights(self) -> Floats:
-        """(classes,) in total; the numbers of rows, if all weigh 1."""
+        """Total weight by class, (classes,)."""
         return self.products[:, 0, 0]
 
     def __add__(self, other: ClassSums) -> ClassSums:
@@ -154,13 +154,13 @@ class ClassSums:
         return ClassSums(products, counts, self.extremes + other.extremes)
 
     def without(self, some: ClassSums) -> ClassSums:
-        """Sums of the rows but for some of them; the extremes of all rows stay, as bounds."""
+        """Subtract the sums of some rows; the extremes stay, as bounds."""
         products, counts = self.products - some.products, self.counts - some.counts
         return ClassSums(products, counts, self.extremes)
 
 
 def class_sums(batch: Batch, levels: OutcomeLevels = BINARY) -> ClassSums:
-    """The sums of the rows of a batch."""
+    """Class sums of a batch."""
     rows = pair_rows(batch, levels)
     n, d = rows.X.shape
     all_products = d * d * rows.n_classes <= 4 * MAX_PRODUCTS**2

@@ -1,4 +1,4 @@
-"""Sums over all pairs from small sums over rows: the algorithm, from the easy case up.
+"""Sums over all pairs from bin moments: the algorithm, from the easy case up.
 
 The task
     In each arm, every *winner* i should score above every *loser* j. Treated responders win over
@@ -72,7 +72,7 @@ from auucmax.pairs.passes import Bins, PairRows
 
 
 def code_rows(y: ArrayLike, *, treatment: ArrayLike, control: Any = None) -> NDArray[np.int8]:
-    """Class codes of outcomes 0/1: 0 and 1 of treated, 2 and 3 of control rows.
+    """Class codes for 0/1 outcomes: treated winners 0, losers 1; control 2, 3.
 
     Even codes, of treated responders and control non-responders, win over the odd ones that follow.
 
@@ -90,13 +90,13 @@ def code_rows(y: ArrayLike, *, treatment: ArrayLike, control: Any = None) -> NDA
 
 
 def box_range(low: Floats, high: Floats, w: Floats) -> tuple[float, float]:
-    """Bounds on x.w from the columns' minima and maxima."""
+    """Bounds on x.w from column minima and maxima."""
     return float(np.minimum(low * w, high * w).sum()), float(np.maximum(low * w, high * w).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class PairSummary:
-    """Moments of the rows by class and bin; summaries of different rows add.
+    """Moments of rows by class and bin; summaries of different rows add.
 
     Attributes
     ----------
@@ -136,13 +136,13 @@ class PairSummary:
     def from_rows(
         cls, rows: PairRows, w: Floats, bins: Bins, *, vectors: bool = False
     ) -> PairSummary:
-        """Summary of rows with scores X w, with or without vector moments; one pass over X."""
+        """Summarise rows with scores X w, optionally with vector moments; one pass over X."""
         sums = (passes.vector_moments if vectors else passes.moments)(rows, w, bins)
         return cls(bins, sums).trimmed()
 
     @classmethod
     def at_zero(cls, width: float, totals: Floats, sums: Floats | None = None) -> PairSummary:
-        """Summary of rows whose scores are all 0: no pass, only the weight of each class.
+        """Summary of rows whose scores are all 0, from class weights alone.
 
         ``sums`` (classes, d) of weight x, if vector moments are wanted.
         """
@@ -153,12 +153,12 @@ class PairSummary:
 
     @property
     def moments(self) -> Floats:
-        """(classes, bins, 6), sum of weight r^p."""
+        """Sums of weight r^p, (classes, bins, 6)."""
         return self.sums if self.sums.ndim == 3 else self.sums[..., -1]
 
     @property
     def vectors(self) -> Floats | None:
-        """(classes, bins, 6, d), sum of weight r^p x; None if only weights were summed."""
+        """Sums of weight r^p x, (classes, bins, 6, d); None if not computed."""
         return None if self.sums.ndim == 3 else self.sums[..., :-1]
 
     @property
@@ -167,7 +167,7 @@ class PairSummary:
         return self.moments[:, :, 0].sum(axis=1)
 
     def trimmed(self) -> PairSummary:
-        """The summary without empty bins at either end, which loose bounds on the scores leave."""
+        """Drop empty bins at both ends."""
         occupied = np.flatnonzero(self.moments[:, :, 0].any(axis=0))
         if not len(occupied):
             occupied = np.array([0])
@@ -176,7 +176,7 @@ class PairSummary:
         return PairSummary(bins, self.sums[:, kept].copy())
 
     def coarsened(self, times: int) -> PairSummary:
-        """The summary for bins that are ``times`` as wide, without another pass over the rows.
+        """Merge bins to ``times`` their width, without another pass over the rows.
 
         Fine bin k is number j = k mod times in its coarse one, so r -> (j + 1/2 + r) / times - 1/2,
         and powers of that are sums of powers of r.

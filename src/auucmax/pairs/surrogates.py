@@ -1,4 +1,4 @@
-"""Surrogates: smooth stand-ins for the indicator 1[z <= 0] of a wrongly ordered pair.
+"""Surrogate losses: smooth upper bounds or approximations of 1[z <= 0].
 
 z is the score of the row that should rank higher (the winner) minus the score of the row that
 should rank lower (the loser); a surrogate is a decreasing function s(z) >= 0. Each is a small
@@ -20,7 +20,7 @@ from auucmax._validation import Floats, check_positive
 
 
 class Surrogate:
-    """A decreasing function s(z) >= 0 with derivatives; hashable, so that tables can be kept.
+    """A decreasing function s(z) >= 0 with derivatives; hashable, for caching.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Surrogate:
         return 1000
 
     def derivative(self, z: ArrayLike, order: int = 1) -> Floats:
-        """The derivative of the given order, 0 (the value) to 3, at each z."""
+        """Derivative of order 0 (the value) to 3 at each z."""
         raise NotImplementedError
 
     def __call__(self, z: ArrayLike) -> Floats:
@@ -188,7 +188,7 @@ _BY_NAME: dict[str, Any] = {"s_poly": s_poly, "s_log": s_log, "hinge": hinge, "s
 
 
 def get_surrogate(surrogate: str | Surrogate) -> Surrogate:
-    """A surrogate from its name, with default constants; an object is passed through.
+    """Get a surrogate by name; surrogate objects are returned unchanged.
 
     >>> get_surrogate("s_poly")
     PolynomialSurrogate(mu=0.1, p=3)

@@ -1,4 +1,4 @@
-"""Results in words, as text, HTML and JSON; the page, the card and their figures."""
+"""Present results as text, HTML and JSON, reports and model cards."""
 
 from __future__ import annotations
 

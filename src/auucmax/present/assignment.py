@@ -1,4 +1,4 @@
-"""Words for an assignment: who gets which arm."""
+"""Brief of an assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in words: :func:`brief` makes a :class:`auucmax.results.Brief` of any result.
+""":func:`brief` turns any result into a :class:`auucmax.results.Brief`.
 
 Each kind of result has one function, registered with ``@brief.register`` in the module of its
 subject (``present/evidence.py``, ``present/chosen.py`` and so on), which is imported when a result
@@ -47,7 +47,7 @@ def in_words(
     next_step: str | None = None,
     details: Facts = (),
 ) -> Brief:
-    """A Brief without the facts and caveats that have no text, and without repeated caveats."""
+    """Make a Brief, dropping empty facts and repeated caveats."""
     return Brief(
         verdict=verdict,
         facts=tuple((name, value) for name, value in facts if value),
@@ -59,7 +59,7 @@ def in_words(
 
 @singledispatch
 def brief(result: Any) -> Brief:
-    """The words for a result: the verdict first, then facts with units, caveats, a next step."""
+    """Describe a result: verdict, facts with units, caveats and a next step."""
     for kind in type(result).__mro__:
         home = kind.__module__.removeprefix("auucmax.")
         for subject in _SUBJECTS.get(home) or _SUBJECTS.get(home.partition(".")[0], ()):
@@ -78,7 +78,7 @@ def _(result: Brief) -> Brief:
 
 
 def text(result: Any, *, details: bool = False, file: str | None = None) -> str:
-    """A result as lines of text; ``file``: that of the model, for the next step.
+    """Format a result as text; ``file`` is the model's file, for the next step.
 
     >>> print(text(Brief(verdict="It works.", facts=(("Trial", "10 people"), ("Model", "auto")))))
     It works.
@@ -95,7 +95,7 @@ def text(result: Any, *, details: bool = False, file: str | None = None) -> str:
 
 
 def html(result: Any) -> str:
-    """A result for a notebook; everything from data is escaped."""
+    """Format a result as HTML for a notebook; all data are escaped."""
     found = brief(result)
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(visible(name))}</th>"
@@ -107,7 +107,7 @@ def html(result: Any) -> str:
 
 
 def as_json(result: Any, *, file: str | None = None) -> dict[str, Any]:
-    """A result as plain JSON, with its words next to it."""
+    """Convert a result to plain JSON, with its Brief."""
     if hasattr(result, "evidence"):  # of a model, whose to_json is an export
         words = with_file(brief(result), file).to_json()
         return {
@@ -118,7 +118,7 @@ def as_json(result: Any, *, file: str | None = None) -> dict[str, Any]:
 
 
 def with_file(found: Brief, file: str | None) -> Brief:
-    """The words with the file of the model in the next step."""
+    """Insert the model's file into the next step."""
     if found.next_step is None or file is None:
         return found
     return replace(found, next_step=found.next_step.replace(_MODEL, file))

@@ -1,4 +1,4 @@
-"""``model_card``: what a model is, and what is known of it, as Markdown to keep beside its file.
+"""Model cards in Markdown.
 
 The head is the YAML by which model hubs, and cards of skops, name a library. Whatever is put into
 the template is escaped: a name from data makes no heading, link, table or HTML.
@@ -26,7 +26,7 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|www)([:.])")
 
 
 def model_card(model: UpliftModel) -> str:
-    """The card of a model as Markdown: what it is, on what trial, what for, and how sure that is.
+    """Make the model card: description, training data, intended use and evidence.
 
     A failed check of the trial comes first. No row is in it.
 
@@ -61,7 +61,7 @@ def model_card(model: UpliftModel) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""A text that Markdown shows as it is, on one line.
+    r"""Escape a text so that Markdown shows it unchanged, on one line.
 
     >>> print(escaped("# a_b [x](http://y) <b>"), escaped("1. one"), escaped("-0.5"))
     \# a\_b \[x\](http\://y) \<b\> 1\. one -0.5

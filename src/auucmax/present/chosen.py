@@ -1,4 +1,4 @@
-"""Words for a decision: whom to treat, what it costs, and what it is expected to gain."""
+"""Briefs of decisions: whom to treat, at what cost, with which expected gain."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _(found: Targeting) -> Brief:
 
 @brief.register
 def decision_brief(found: Decision) -> Brief:
-    """The words for a decision."""
+    """Describe a decision."""
     plan, everyone = found.plan, found.everyone
     n_treated, facts = sum(plan.counts), []
     if len(plan.counts) > 1 and n_treated:
@@ -85,7 +85,7 @@ def _verdict(found: Decision) -> str:
 
 
 def _expected(plan: Plan, found: Decision) -> str:
-    """The expected profit of a plan, or else its gain; or why neither is known."""
+    """Expected profit or gain of a plan, or the reason why it is unknown."""
     own, outcome = plan.profit or plan.gain, found.outcome
     if own is None:
         return words.why(plan.missing)
@@ -100,12 +100,12 @@ def _expected(plan: Plan, found: Decision) -> str:
 
 
 def _others_known(plan: Plan) -> bool:
-    """Whether other plans for these people are known, too."""
+    """Whether the results of other plans for these people are known."""
     return plan.missing is None or plan.missing.why in _FIXED
 
 
 def _instead(found: Decision) -> str | None:
-    """What to do instead, where the plan is not advised."""
+    """The next step if the plan is not recommended."""
     better = found.better
     why, costs = found.plan.missing and found.plan.missing.why, found.plan.terms.cost
     if why == Why.OTHER_COSTS and costs is not None:

@@ -1,4 +1,4 @@
-"""Words for a comparison of models over splits of a trial."""
+"""Brief of a comparison of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for the evidence of a model: does the treatment work, and does targeting help?"""
+"""Briefs of evidence: does the treatment work, and does targeting help?"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PEOPLE = {
 
 @brief.register
 def evidence_brief(found: Evidence) -> Brief:
-    """The words for the evidence of a model."""
+    """Describe the evidence of a model."""
     roles, policy, outcome = found.roles, found.policy, found.roles.outcome
     several = len(found.arms) > 1
     checks = [arm.check for arm in found.arms if arm.check is not None]
@@ -95,7 +95,7 @@ def _(model: UpliftModel) -> Brief:
 
 
 def targeting_state(found: Evidence) -> State:
-    """The state of the evidence on the gain over random targeting."""
+    """State of the evidence for a gain over random targeting."""
     if found.failed_check:
         return State.UNKNOWN
     if len(found.arms) == 1:
@@ -136,7 +136,7 @@ def _is_harm(found: Evidence) -> bool:
 
 
 def _at_top(found: Evidence) -> tuple[str, bool]:
-    """The gain from the top people, of the total effect or per person; is it significant?"""
+    """Gain of treating the top people in words, and whether it is significant."""
     curve, outcome = found.policy.curve, found.roles.outcome
     if len(curve.spend) < 3:
         return "the ranking beats random targeting", False
@@ -166,7 +166,7 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
 
 
 def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
-    """How a ranking compares with random targeting: a guarantee, or else the interval."""
+    """Describe a ranking's gain over random targeting, by guarantee or interval."""
     if arm.n_levels == 1:
         return "all people have the same score"
     state = _state(arm.gain, arm.certificate.gain if arm.certificate else None)
@@ -186,7 +186,7 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
 
 
 def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
-    """Which others this one is better than, worse than, or not clearly different from."""
+    """Summarise comparisons: better than, worse than, no clear difference from."""
     names: dict[int, list[str]] = {1: [], -1: [], 0: []}
     for own in contrasts:
         names[words.side(own.difference)].append(name(own.against))
@@ -199,7 +199,7 @@ def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
 
 
 def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outcome) -> str:
-    """A guarantee with its terms, or why there is none."""
+    """Describe a guarantee with its terms, or why there is none."""
     if found is None:
         return f"none: {words.why(missing)}"
     if found.gain <= 0:

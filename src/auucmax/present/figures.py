@@ -1,4 +1,4 @@
-"""Small SVG figures: lines, bands and dots; their colours come from the style sheet.
+"""SVG figures with lines, bands and dots, coloured by the style sheet.
 
 Each is drawn twice, for a wide and for a narrow screen, so that its text keeps its size.
 """
@@ -21,12 +21,12 @@ Points = Sequence[tuple[float, float | None]]
 
 
 def both(draw: Callable[..., Markup], *given: Any) -> Markup:
-    """A figure for a wide and for a narrow screen; the style sheet shows one of them."""
+    """Draw a figure for wide and for narrow screens; CSS shows one of them."""
     return draw(*given, WIDE) + draw(*given, NARROW)
 
 
 def label(value: float) -> str:
-    """A round number.
+    """Format a tick label.
 
     >>> label(1500.0), label(-0.25)
     ('1,500', '−0.25')
@@ -35,7 +35,7 @@ def label(value: float) -> str:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from low to high, low < high; at most ``most``.
+    """At most ``most`` round numbers from low to high, low < high.
 
     >>> ticks(-0.3, 4.7)
     [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -48,7 +48,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def range_of(values: Iterable[float | None]) -> tuple[float, float]:
-    """A range that holds all values and zero, with a little room around them."""
+    """Axis range that contains all values and zero, with a margin."""
     known = [0.0, *(value for value in values if value is not None)]
     low, high = min(known), max(known)
     room = 0.04 * (high - low) or 0.5
@@ -57,7 +57,7 @@ def range_of(values: Iterable[float | None]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Axes:
-    """A frame in which numbers become places; ``bounds``: lowest and highest x, then y."""
+    """Plot axes; ``bounds`` are lowest and highest x, then y."""
 
     width: int
     height: int
@@ -95,7 +95,7 @@ class Axes:
         return Markup("").join([*parts, turned.format(turn, y_title)])
 
     def path(self, points: Points, style: str, back: Points = ()) -> Markup:
-        """A line through the known points; an area if it goes ``back`` along others."""
+        """Draw a line through the known points, or an area that returns ``back``."""
         ways = [f"{self.x(x)} {self.y(y)}" for x, y in (*points, *back[::-1]) if y is not None]
         end = "Z" if back else ""
         return Markup('<path class="{}" d="{}"/>').format(
@@ -103,7 +103,7 @@ class Axes:
         )
 
     def svg(self, name: str, about: str, parts: Sequence[Markup]) -> Markup:
-        """The figure; ``data-`` attributes are the frame in which the script moves the marker."""
+        """The SVG element; its ``data-`` attributes let the script move the marker."""
         head = Markup(
             '<svg class="figure {} {}" viewBox="0 0 {} {}" role="img" aria-label="{}" '
             'data-x0="{}" data-x1="{}" data-y0="{}" data-y1="{}">'
@@ -136,7 +136,7 @@ def text(x: float, y: float, label: str, anchor: str, style: str = "tick") -> Ma
 
 
 def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> Markup:
-    """The effect in each tenth with its interval, and next to it the predicted one."""
+    """Draw the effect in each tenth with its interval, next to the prediction."""
     n = len(deciles.uplift)
     columns = [deciles.uplift, deciles.lower, deciles.upper, deciles.predicted or (None,) * n]
     rows = [[y if y is None else y * scale for y in row] for row in zip(*columns, strict=True)]

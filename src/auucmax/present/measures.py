@@ -1,4 +1,4 @@
-"""Words for metrics and certificates: numbers per person, in units of the outcome."""
+"""Briefs of metrics and certificates, in outcome units per person."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _rows(found: Any) -> str:
 def _judged(
     value: float, ends: tuple[float, float], missing: str | None, p_value: float, *starts: str
 ) -> tuple[str, str, str]:
-    """The first of three starts if the interval lies above 0, the second if below; the numbers."""
+    """Choose one of three verdicts by the interval's sign; format estimate and p-value."""
     start = starts[0] if ends[0] > 0 else starts[1] if ends[1] < 0 else starts[2]
     p_words = "" if missing else f", p {words.p_value(p_value)}"
     return start, _estimate(value, ends, missing, sign=True), p_words
@@ -101,7 +101,7 @@ def _(found: Calibration) -> Brief:
 
 
 def _certified(found: Any, gain: float, what: str, *facts: tuple[str, str]) -> Brief:
-    """A guarantee: the claim, its numbers, and what it rests on."""
+    """Brief of a guarantee: the claim, its numbers and its assumptions."""
     chance = words.percent(1 - found.delta) if found.delta >= 0.01 else f"{1 - found.delta:.4g}"
     verdict = f"Not certified that {what} beats random targeting ({chance})."
     if gain > 0:

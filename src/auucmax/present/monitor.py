@@ -1,4 +1,4 @@
-"""Words for a look at a running trial: go on, or stop?"""
+"""Brief of a look at a running trial."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _(found: Look) -> Brief:
 
 
 def _bounds(found: Estimate, outcome: Outcome) -> str:
-    """Bounds that hold at all looks together, from low to high."""
+    """Format bounds that hold at all looks together."""
     scale, per = words.unit(outcome)
     unit = f"{words.gains(outcome)} {per}"
     if found.lower is None or found.upper is None:

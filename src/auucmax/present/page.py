@@ -1,4 +1,4 @@
-"""The report of a model and the page of a check: one HTML file each, without any request.
+"""HTML pages: the report of a model, and the page of a check.
 
 Everything from data is text without control characters: jinja2 escapes it, and the embedded JSON
 has no ``<``, ``>`` or ``&`` in it. The Content-Security-Policy admits the one style and the one
@@ -72,7 +72,7 @@ def write_report(
     currency: str = "",
     campaign: Any = None,
 ) -> Decision | None:
-    """Write the report of a model: the decision, what it rests on, and a slider for others.
+    """Write the report of a model: decision, evidence and a slider for other decisions.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def limits_of(found: Evidence) -> tuple[str, ...]:
 
 
 def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = "") -> None:
-    """Write the page of a check: was the trial randomised, and what do its columns look like?"""
+    """Write the page of a check: randomisation, balance and columns."""
     trial = check.trial
     reports = [arm.report.for_others() for arm in check.arms]
     _write(
@@ -160,7 +160,7 @@ def _terms(
     cost: Any,
     value: float | None,
 ) -> Terms:
-    """What is asked for: at the costs of the fit, if it had some, and by default 30%.
+    """Terms of the decision: costs of the fit by default, and the top 30%.
 
     Several arms with costs are judged along budgets: a share becomes the budget that treats it.
     """
@@ -180,7 +180,7 @@ def _terms(
 
 
 def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: Any) -> None:
-    """A template with the style of all pages, and the script if it has a slider."""
+    """Render a template with the style sheet, and the script if it has a slider."""
     css, script = _resource("page.css"), _resource("page.js")
     may_run = _hash(script) if values["slider"] else "'none'"
     page = (
@@ -207,7 +207,7 @@ def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: 
 
 
 def _day(days: float) -> str:
-    """The date of a number of days since 1970.
+    """Format days since 1970 as a date.
 
     >>> _day(1e30)
     'unknown'
@@ -218,14 +218,14 @@ def _day(days: float) -> str:
 
 
 def shown(value: Any) -> Any:
-    """A text as the page shows it: without control characters, minus signs before numbers."""
+    """Remove control characters, and typeset minus signs before numbers."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", visible(value))
 
 
 def embedded_json(value: Any) -> Markup:
-    """JSON that is safe inside a script element: ASCII, and nothing that HTML could read.
+    """JSON that is safe inside a script element: ASCII without HTML characters.
 
     >>> print(embedded_json({"name": "</script><b>"}))
     {"name":"\\u003c/script\\u003e\\u003cb\\u003e"}

@@ -1,4 +1,4 @@
-"""Words for the size of a planned trial."""
+"""Brief of the planned size of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for a trial, and for the check of its randomisation.
+"""Briefs of a trial and of its randomisation check.
 
 The numbers of a check come from its report or, in a model file, from a dictionary.
 """
@@ -43,7 +43,7 @@ def _(report: RandomisationReport) -> Brief:
 
 
 def check_brief(found: Check) -> Brief:
-    """The words for a check: its verdict, what to do, and all tests as details."""
+    """Describe a check: verdict, advice, and all tests as details."""
     advised = advice(found)
     counts = found["counts"]
     details = [("Note", found["grouping"]), ("Note", found["evened"])]
@@ -68,7 +68,7 @@ def check_brief(found: Check) -> Brief:
 
 
 def verdict(found: Check) -> str:
-    """One sentence: the trial looks randomised, or what fails."""
+    """One sentence: the trial looks randomised, or what failed."""
     tests = found["tests"]
     if found["stops"]:
         return f"The check fails: {'; '.join(_reasons(found))}."
@@ -87,7 +87,7 @@ def verdict(found: Check) -> str:
 
 
 def tag(found: Check | None) -> tuple[str, str]:
-    """Colour and words for a check."""
+    """Colour and label of a check."""
     if found is None:
         return "caution", "not checked"
     if found["stops"] or not found["tests"]:
@@ -123,7 +123,7 @@ def questions(found: Check) -> tuple[str, ...]:
 
 
 def options(checks: Iterable[Check]) -> str:
-    """The options that the answers to the questions may need."""
+    """Command options that the answers to the questions may require."""
     given: dict[str, None] = {}
     for found in checks:
         for name in found["households"][:1]:
@@ -134,7 +134,7 @@ def options(checks: Iterable[Check]) -> str:
 
 
 def advice(found: Check) -> tuple[str, ...]:
-    """What to do about each thing that fails."""
+    """Advice on each failure."""
     failed = dict.fromkeys(test["name"] for test in found["failures"])
     after = [own["feature"] for own in found["suspects"] if own["is_after"]]
     predicted = "likelihood ratio" in failed or "classifier" in failed

@@ -1,4 +1,4 @@
-"""The slider of a report: a decision for each share, or budget, along the curve, with its words.
+"""The slider of a report: one decision per share or budget.
 
 Every decision is made by :mod:`auucmax.targeting.rule`; the script of the page only shows them.
 """
@@ -33,7 +33,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class Point:
-    """A place of the slider: a decision and its words.
+    """One position of the slider: a decision and its Brief.
 
     ``label``: the share or budget; ``at``: the part of the largest one; ``y``: profit, or gain in
     the unit of the page, with its interval, None if it is not known; ``sure``: the guaranteed y.
@@ -57,12 +57,12 @@ class Point:
 
     @property
     def chip(self) -> tuple[str, str]:
-        """Colour and words of the state."""
+        """Colour and label of the state."""
         style, word = STATES[self.decision.state]
         return style, f"{'profit' if self.plan.terms.has_profit else 'gain'}: {word}"
 
     def json(self, low: float, high: float) -> dict[str, Any]:
-        """What the script needs; ``low`` and ``high``: the range of the figure."""
+        """Data for the script; ``low`` and ``high`` are the range of the figure."""
         return {
             "label": self.label,
             "share": self.treated,
@@ -79,7 +79,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Slider:
-    """What the slider can show, and the place of the decision that was asked for.
+    """All positions of the slider, and the one of the requested decision.
 
     ``largest``: share or amount of money at the right end; ``lines``: styles, names and places of
     other curves; ``marks``: names and numbers of points.
@@ -103,7 +103,7 @@ class Slider:
 
     @property
     def tenths(self) -> list[int]:
-        """Places of the points at each tenth of the largest share or budget."""
+        """Positions at each tenth of the largest share or budget."""
         return [
             k for k, own in enumerate(self.points) if abs(10 * own.at - round(10 * own.at)) < 1e-6
         ]
@@ -117,7 +117,7 @@ class Slider:
         return range_of(values)
 
     def draw(self, width: int) -> Markup:
-        """The curve with its band, the other lines, guarantees, marks, and the slider's place."""
+        """Draw the curve, band, other lines, guarantees, marks and the slider's position."""
         narrow = width < WIDE
         axes = Axes(width, 300 if narrow else 470, (0.0, 1.0, *self.range()), top=30)
         write = words.money if self.in_money else words.percent
@@ -150,7 +150,7 @@ class Slider:
 
 
 def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
-    """The decision that the terms ask for, and those of all other shares or budgets."""
+    """Decide by the terms, and for all other shares or budgets."""
     curve, outcome = evidence.policy.curve, evidence.roles.outcome
     unit, per = words.unit(outcome)
     gained = f"{words.gains(outcome)} gained {per}"
@@ -172,7 +172,7 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
     plans = [plan_at(evidence, one, n, at) for one, at in zip(asked, spends, strict=True)]
 
     def height(plan: Plan, gain: float) -> float:
-        """A gain per person as profit, or in the unit of the page."""
+        """Convert a gain per person to profit, or to the unit of the page."""
         if terms.has_profit:
             return (terms.value or 0.0) * n * gain - (plan.spend or 0.0)
         return gain * unit
@@ -211,7 +211,7 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
 
 
 def _others(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequence[float]]]:
-    """Styles, names and gains of the other lines.
+    """Styles, names and gains of the comparison lines.
 
     With several arms, simpler policies spend other amounts: they are drawn as gains only.
     """
@@ -229,14 +229,14 @@ def _others(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequen
 
 
 def rival_name(evidence: Evidence, against: str) -> str:
-    """What a contrast is against."""
+    """Name of the other ranking or policy in a contrast."""
     if len(evidence.arms) == 1:
         return words.model_name(against, evidence.roles.outcome)
     return words.policy_name(against)
 
 
 def _marks(points: Sequence[Point]) -> tuple[tuple[str, int], ...]:
-    """The highest profit, and where it is used up, if it is known."""
+    """Positions of the highest profit and of break-even, if known."""
     profits = [-math.inf if own.plan.profit is None else own.plan.profit.value for own in points]
     gains = [k for k, profit in enumerate(profits) if profit > 0]
     if not gains or len(points) == 1:

@@ -1,4 +1,4 @@
-"""Words for a verified campaign: its gain, and whether the forecast held."""
+"""Brief of a verified campaign: its gain, and whether the forecast held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them: with units, signs and sensible digits."""
+"""Format numbers with units, signs and sensible digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODELS = {
 
 
 def unit(outcome: Outcome) -> tuple[float, str]:
-    """The factor and the name of the unit of an effect.
+    """Factor and name of the unit of an effect.
 
     >>> unit(Outcome(name="visit", kind=Kind.BINARY))
     (100.0, 'per 100 people')
@@ -31,7 +31,7 @@ def unit(outcome: Outcome) -> tuple[float, str]:
 
 
 def digits(step: float) -> int:
-    """Decimals such that the last digit of a number is between a third and a thirtieth of a step.
+    """Number of decimals to show for a given uncertainty.
 
     >>> digits(0.34), digits(12.0), digits(0.004)
     (1, 0, 3)
@@ -42,7 +42,7 @@ def digits(step: float) -> int:
 
 
 def number(value: float, places: int, *, sign: bool = False) -> str:
-    """A number with thousands separators.
+    """Format a number with thousands separators.
 
     >>> number(1234.5, 0), number(0.25, 1, sign=True), number(-0.01, 1)
     ('1,234', '+0.2', '0.0')
@@ -52,7 +52,7 @@ def number(value: float, places: int, *, sign: bool = False) -> str:
 
 
 def places_of(found: Estimate, scale: float = 1.0) -> int:
-    """Decimals for an estimate, by its uncertainty."""
+    """Number of decimals for an estimate, from its uncertainty."""
     wide = found.se
     if not wide and found.lower is not None and found.upper is not None:
         wide = (found.upper - found.lower) / 4
@@ -67,7 +67,7 @@ def estimate(
     sign: bool = False,
     unit: str = "",
 ) -> str:
-    """An estimate with its interval, or the reason why there is none.
+    """Format an estimate with its interval, or the reason why there is none.
 
     >>> found = Estimate(value=0.045, se=0.003, lower=0.039, upper=0.051)
     >>> estimate(found, scale=100, sign=True, unit="visits per 100 people")
@@ -82,7 +82,7 @@ def estimate(
 
 
 def effect(found: Estimate, outcome: Outcome, *, sign: bool = True) -> str:
-    """An effect per person in units of the outcome, with its interval.
+    """Format an effect in units of the outcome, with its interval.
 
     >>> found = Estimate(value=0.045, se=0.003, lower=0.039, upper=0.051)
     >>> effect(found, Outcome(name="visit", kind=Kind.BINARY))
@@ -93,14 +93,14 @@ def effect(found: Estimate, outcome: Outcome, *, sign: bool = True) -> str:
 
 
 def rate(value: float, outcome: Outcome, like: Estimate | None = None) -> str:
-    """A gain per person in units of the outcome, with as many decimals as another estimate."""
+    """Format a gain in units of the outcome, with the decimals of another estimate."""
     scale, per = unit(outcome)
     places = digits(scale * abs(value) / 10) if like is None else places_of(like, scale)
     return " ".join(filter(None, [number(scale * value, places), gains(outcome), per]))
 
 
 def gains(outcome: Outcome) -> str:
-    """What there is more of if treatment works, as the user named it.
+    """Name of what is gained, from the outcome's name.
 
     >>> gains(Outcome(name="visit", kind=Kind.BINARY))
     'visits'
@@ -113,7 +113,7 @@ def gains(outcome: Outcome) -> str:
 
 
 def money(value: float, like: Estimate | None = None) -> str:
-    """An amount of money: cents only where they matter; ``like``: as certain as this estimate.
+    """Format money; ``like``: with the precision of this estimate.
 
     >>> money(2012.4), money(3.456), money(64.05, Estimate(value=64.05, se=20.0))
     ('2,012', '3.46', '64')
@@ -124,7 +124,7 @@ def money(value: float, like: Estimate | None = None) -> str:
 
 
 def at_least(value: float) -> str:
-    """A guaranteed amount with two digits, rounded down.
+    """Format a guaranteed amount with two digits, rounded down.
 
     >>> at_least(0.3187), at_least(171.4)
     ('at least 0.31', 'at least 171')
@@ -134,7 +134,7 @@ def at_least(value: float) -> str:
 
 
 def profit(found: Estimate) -> str:
-    """A profit, or a loss if it is clear, with its interval if there is one.
+    """Format a profit, or a clear loss, with its interval.
 
     >>> profit(Estimate(value=-300.0, lower=-500.0, upper=-100.0))
     'loss of 300 (100 to 500)'
@@ -147,7 +147,7 @@ def profit(found: Estimate) -> str:
 def up_or_down(
     found: Estimate, gain: str, loss: str, amount: Callable[[float], str], unit: str = ""
 ) -> str:
-    """A total that is called a gain, or a loss without its sign if all of it is below 0."""
+    """Format a total as a gain, or as a loss if it is clearly negative."""
     name, value, lower, upper = gain, found.value, found.lower, found.upper
     if value < 0 and (upper is None or upper <= 0):
         name, value = loss, -value
@@ -165,7 +165,7 @@ def side(found: Estimate) -> int:
 
 
 def people(n: int) -> str:
-    """A number of people.
+    """Format a number of people.
 
     >>> people(1), people(1200)
     ('1 person', '1,200 people')
@@ -174,7 +174,7 @@ def people(n: int) -> str:
 
 
 def joined(names: Iterable[str], last: str = "and", most: int = 6) -> str:
-    """Names in a sentence.
+    """Join names for a sentence.
 
     >>> joined(["a", "b", "c"]), joined(["a", "b"], "or"), joined(["a", "b", "c"], most=2)
     ('a, b and c', 'a or b', 'a, b and 1 more')
@@ -187,14 +187,14 @@ def joined(names: Iterable[str], last: str = "and", most: int = 6) -> str:
 
 
 def model_name(name: str, outcome: Outcome) -> str:
-    """A model by a name that says what it is."""
+    """Descriptive name of a model."""
     if name == "tm":
         return "two logistic models" if outcome.kind == Kind.BINARY else "two separate models"
     return _MODELS.get(name, name)
 
 
 def policy_name(against: str) -> str:
-    """A simpler policy than the best arm for each, by the name of its contrast."""
+    """Descriptive name of a simpler policy."""
     if against == "random":
         return "the same arms assigned at random"
     arm = against.removeprefix("everyone: ")
@@ -202,12 +202,12 @@ def policy_name(against: str) -> str:
 
 
 def everyone(arm: str = "") -> str:
-    """The case that everyone is treated; ``arm``: its name, where there are several."""
+    """Label for treating everyone, with the arm's name if there are several."""
     return f"If everyone gets {arm}" if arm else "If everyone is treated"
 
 
 def option(name: str, values: Iterable[str]) -> str:
-    """An option of a command, in quotes where a shell needs them.
+    """Format a command option, quoted for the shell.
 
     >>> option("after", ["clicks", "page views"])
     "--after 'clicks,page views'"
@@ -216,7 +216,7 @@ def option(name: str, values: Iterable[str]) -> str:
 
 
 def fit_with_costs(arms: Iterable[str], prices: Iterable[str]) -> str:
-    """The advice to fit again with the cost of each arm.
+    """Advice to fit again with these costs.
 
     >>> fit_with_costs(["mail", "a call"], ["1", "3"])
     "fit again with --cost 'mail=1,a call=3'"
@@ -226,7 +226,7 @@ def fit_with_costs(arms: Iterable[str], prices: Iterable[str]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent.
+    """Format a share as a percentage.
 
     >>> percent(0.3), percent(0.005)
     ('30%', '0.5%')
@@ -235,7 +235,7 @@ def percent(share: float) -> str:
 
 
 def p_value(value: float) -> str:
-    """A p-value.
+    """Format a p-value.
 
     >>> p_value(0.0312), p_value(1e-7)
     ('0.031', 'below 0.0001')
@@ -261,7 +261,7 @@ _WHY = {
 
 
 def why(missing: Missing | None) -> str:
-    """Why a number is missing."""
+    """The reason why a number is missing."""
     if missing is None:
         return "not available"
     return _WHY[missing.why]
@@ -275,7 +275,7 @@ _ANSWERS = {
 
 
 def is_code(label: str) -> bool:
-    """Whether a label says nothing by itself, such as 1, B2, Ja or treated.
+    """Whether a label means nothing without its column, such as 1, B2, Ja or treated.
 
     >>> [is_code(label) for label in ("1", "ja", "Treated", "Womens E-Mail")]
     [True, True, True, False]
@@ -285,7 +285,7 @@ def is_code(label: str) -> bool:
 
 
 def arm_name(roles: Roles, label: str) -> str:
-    """The label of an arm or the control; with its column if it is a code.
+    """Name of an arm or the control; codes are shown with their column.
 
     >>> from auucmax.results import Outcome, Roles
     >>> visit = Outcome(name="visit", kind=Kind.BINARY)
@@ -297,14 +297,14 @@ def arm_name(roles: Roles, label: str) -> str:
 
 
 def labelled(column: str, label: str) -> str:
-    """A label, with its column if it is a code and the column has a name of its own."""
+    """A label, prefixed by its column if it is a code."""
     if is_code(label) and label != "none" and (column != "treatment" or label.isdigit()):
         return f"{short(column)} = {short(label)}"
     return short(label)
 
 
 def counts(names: Iterable[str], numbers: Iterable[int]) -> str:
-    """How many people each arm has.
+    """List the number of people in each arm.
 
     >>> counts(["letter", "mail = 0", "1"], [1200, 3, 4])
     '1,200 letter, 3 with mail = 0, 4 in arm 1'
@@ -317,7 +317,7 @@ def counts(names: Iterable[str], numbers: Iterable[int]) -> str:
 
 
 def title(roles: Roles) -> str:
-    """The question that a page or card answers."""
+    """Title of a page or card."""
     question = "Who should get which treatment?"
     if len(roles.arms) == 2:
         arm = roles.arms[1]
