@@ -1,4 +1,4 @@
-"""The types of everything that is computed: plain data with one meaning per field.
+"""The types of all results: frozen dataclasses with named fields.
 
 A result is a frozen dataclass. pydantic reads and writes it as JSON, so that its class is the
 schema of every file that holds it: unknown fields, missing fields and numbers that are not finite
@@ -24,7 +24,7 @@ MaybeNumbers = tuple[float | None, ...]
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Result:
-    """Base of the result types: subclasses become frozen dataclasses with keyword-only fields.
+    """Base class of results: subclasses are frozen, keyword-only dataclasses.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Result:
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """Read what :meth:`to_json` returned; a ValueError for anything else."""
+        """Restore a result from :meth:`to_json`; raise a ValueError for anything else."""
         found: Self = _adapter(cls).validate_python(values, strict=False)
         return found
 
@@ -69,13 +69,13 @@ def _adapter(kind: type) -> Any:
 
 
 def _check_lengths(*columns: tuple[Any, ...]) -> None:
-    """Columns of one length; a ValueError otherwise, as for a damaged file."""
+    """Raise a ValueError unless the columns have the same length."""
     if len({len(column) for column in columns}) > 1:
         raise ValueError("columns should have one length.")
 
 
 class State(StrEnum):
-    """What a decision rests on, in the order in which the rule asks."""
+    """The state of a decision, in order of precedence."""
 
     HARM = "harm"
     LOSS = "loss"
@@ -103,7 +103,7 @@ class Kind(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a number is missing."""
+    """Reasons why a number is missing."""
 
     FAILED_CHECK = "failed check"
     FEW_ROWS = "few rows"
@@ -121,7 +121,7 @@ class Why(StrEnum):
 
 
 class Missing(Result):
-    """A number that is not available, and why; ``got`` and ``needed`` where they explain it."""
+    """The reason for a missing number; ``got`` and ``needed`` are counts."""
 
     why: Why
     arm: str | None = None
@@ -153,12 +153,12 @@ class Outcome(Result):
 
     @property
     def gain(self) -> str:
-        """What there is more of if treatment works."""
+        """Name of what is gained if the treatment works."""
         return f"{self.name} avoided" if self.lower_is_better else self.name
 
 
 class Roles(Result):
-    """How a table is read: which column plays which part. ``arms[0]`` is the control.
+    """The roles of a table's columns; ``arms[0]`` is the control.
 
     ``propensity``: (arm, column) pairs, the probability of every arm but one, which has the rest.
     ``ignored`` columns are checked as features are, but no model uses them; ``after`` columns were
@@ -180,13 +180,13 @@ class Roles(Result):
 
     @property
     def columns(self) -> list[str]:
-        """Every column that is needed to read a trial."""
+        """All columns needed to read a trial."""
         more = (*self.features, self.id, self.groups, *(name for _, name in self.propensity))
         return list(dict.fromkeys(n for n in (self.treatment, self.outcome.name, *more) if n))
 
 
 class Curve(Result):
-    """The gain of an allocation per person, over treating nobody, as more money is spent.
+    """Gain per person of an allocation over treating nobody, by spending.
 
     ``spend`` is the money per person of the population, ``shares`` the part of the people who get
     each arm there. ``lower`` and ``upper`` hold at one point, ``band_lower`` and ``band_upper`` at
@@ -220,7 +220,7 @@ class Curve(Result):
 
 
 class Contrast(Result):
-    """An allocation or ranking minus another one on the same rows."""
+    """Difference between two allocations or rankings on the same rows."""
 
     against: str
     difference: Estimate
@@ -230,7 +230,7 @@ class Contrast(Result):
 
 
 class Cut(Result):
-    """A guaranteed gain per person of treating all above the cut of a share of the people.
+    """A guaranteed gain per person of treating everyone above a cut.
 
     At most ``share_upper`` of the population lies above the cut.
     """
@@ -290,7 +290,7 @@ class Profile(Result):
 
 
 class Driver(Result):
-    """How the score goes with a column, or a category of it."""
+    """Correlation of the score with a column, or one of its categories."""
 
     name: str
     category: str | None
@@ -310,7 +310,7 @@ class Term(Result):
 
 
 class Drivers(Result):
-    """The columns that go with the score, the strongest first, for the top ``share`` of people."""
+    """The columns most correlated with the score, for the top ``share`` of people."""
 
     share: float
     drivers: tuple[Driver, ...]
@@ -320,7 +320,7 @@ class Drivers(Result):
 
 
 class People(Result):
-    """Who the top ``share`` of a ranking are, or who gets ``arm`` at that part of the budget."""
+    """Profile of the top ``share`` of a ranking, or of those who get ``arm``."""
 
     share: float
     n_columns: int
@@ -329,7 +329,7 @@ class People(Result):
 
 
 class ArmContrast(Result):
-    """The effect of an arm over another one."""
+    """The effect of one arm compared with another."""
 
     arm: str
     over: str
@@ -337,7 +337,7 @@ class ArmContrast(Result):
 
 
 class Segment(Result):
-    """A part of the people, described by conditions on columns, and the effects of the arms in it.
+    """A group described by conditions on columns, with the effects of the arms.
 
     ``trained`` are the effects on the rows that the segments were found on, ``contrasts`` those on
     the other rows; ``guaranteed`` the lower bounds of the effect of each arm.
@@ -359,7 +359,7 @@ class Segments(Result):
 
 
 class Deciles(Result):
-    """The effect in each tenth of a ranking, highest scores first; fewer parts of few rows."""
+    """Effects in tenths of a ranking, highest scores first; fewer parts for few rows."""
 
     n_rows: tuple[int, ...]
     uplift: MaybeNumbers
@@ -384,7 +384,7 @@ class ArmRows(Result):
 
 
 class Ratio(Result):
-    """The part of the whole effect that treating a share gives, with Fieller's interval."""
+    """Share of the total effect captured by treating a share, with Fieller's interval."""
 
     value: float
     lower: float
@@ -392,7 +392,7 @@ class Ratio(Result):
 
 
 class TestedFacts(TypedDict):
-    """A test of the randomisation."""
+    """One test of the randomisation."""
 
     name: str
     arm: str
@@ -404,7 +404,7 @@ class TestedFacts(TypedDict):
 
 
 class SuspectFacts(TypedDict):
-    """A feature that should not be used before someone has looked at it."""
+    """A suspicious feature, to be checked before it is used."""
 
     feature: str
     target: str
@@ -453,7 +453,7 @@ class CheckFacts(TypedDict):
 
 
 class ArmEvidence(Result):
-    """How one arm ranks people against the control; its curve ends at everyone.
+    """Evidence for one arm against the control; its curve ends at everyone.
 
     ``people``: the top of the ranking at several shares.
     """
@@ -486,7 +486,7 @@ class ArmEvidence(Result):
 
 
 class PolicyEvidence(Result):
-    """The policy over all arms. With one arm its curve is that of the arm.
+    """Evidence for the policy over all arms; with one arm, its curve is that of the arm.
 
     ``rate``: uplift per unit of money of the last step that each budget pays for.
     """
@@ -501,7 +501,7 @@ class PolicyEvidence(Result):
 
 
 class Evidence(Result):
-    """What is known of a model's ranking: numbers only, and none about fewer than 20 people.
+    """The evidence of a model: only numbers, none about fewer than 20 people.
 
     ``level`` is that of all intervals, ``failed_check`` the verdict of a check that the rows do
     not pass: the numbers then say nothing about the treatment.
@@ -518,7 +518,7 @@ class Evidence(Result):
 
 
 class Terms(Result):
-    """What a user asks for: a share of the people, a budget, or the highest profit.
+    """The terms of a decision: a share, a budget, or the highest profit.
 
     ``cost`` of treating one person with each arm, ``value`` of one unit of the outcome,
     ``budget`` for all people together.
@@ -536,7 +536,7 @@ class Terms(Result):
 
 
 class Plan(Result):
-    """What treating some of ``n_people`` costs and brings, in totals; ``counts`` has one per arm.
+    """Totals of treating some of ``n_people``; ``counts`` has one entry per arm.
 
     ``share`` is the part of the trial's people that stands behind it. Intervals hold for all
     shares or budgets together. ``guaranteed``: the gain, or profit if that is known, that is
@@ -555,7 +555,7 @@ class Plan(Result):
 
 
 class Decision(Result):
-    """Whether to treat, by one rule.
+    """A decision whether to treat, with its plan.
 
     ``better``: a plan whose gain or profit is significant, if this one's is not; ``everyone``: with
     one arm, the plan of treating everyone; ``certain``: the plan with the highest guarantee, if
@@ -572,12 +572,12 @@ class Decision(Result):
 
     @property
     def is_good(self) -> bool:
-        """Whether treating these people is advice."""
+        """Whether treating these people is recommended."""
         return self.state in (State.GUARANTEED, State.SIGNIFICANT)
 
 
 class Fit(Result):
-    """What was fitted on which rows."""
+    """Facts about the fit of a model."""
 
     version: str
     date: str
@@ -600,7 +600,7 @@ class Fit(Result):
 
 
 class Brief(Result):
-    """A result in words: the verdict, facts with units, caveats, what to do next, and details."""
+    """A result in words: verdict, facts with units, caveats, next step and details."""
 
     verdict: str
     facts: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Minimise a function over a ball, ||w|| <= radius. Knows nothing of uplift.
+"""Minimise a function over a ball, ||w|| <= radius.
 
 A solver *asks*: it is a generator that yields points at which it wants the value, the gradient and
 sometimes the Hessian (:class:`Ask`), and is sent them (:class:`Answer`). So whoever drives it may
@@ -42,14 +42,14 @@ _MEMORY = 10  # pairs of steps and turns that L-BFGS keeps, and values that proj
 
 
 class Ask(NamedTuple):
-    """A point at which value and gradient are wanted, and perhaps the Hessian."""
+    """A request for value and gradient (and perhaps Hessian) at a point."""
 
     w: Floats
     hessian: bool = False
 
 
 class Answer(NamedTuple):
-    """Value, gradient (d,) and, where it was asked for, Hessian (d, d) at a point."""
+    """Value, gradient (d,) and, if requested, Hessian (d, d) at a point."""
 
     value: float
     gradient: Floats
@@ -60,7 +60,7 @@ Solver = Generator[Ask, Answer, "BallSolution"]
 
 
 class Objective(Protocol):
-    """A function that can be asked at once; ``hessian(w)`` only for Newton's method."""
+    """Interface of objectives; ``hessian(w)`` is only used by Newton's method."""
 
     def value_and_gradient(self, w: Floats, /) -> tuple[float, Floats]: ...
 
@@ -85,7 +85,7 @@ class BallSolution:
     hessian: Floats | None = field(default=None, repr=False)
 
     def is_inside(self, radius: float) -> bool:
-        """Whether it minimises over that ball, too: it lies in it, and no ball held it back."""
+        """Whether the solution also minimises over that ball."""
         # A radius that was meant to be the norm itself may be smaller by a rounding.
         return self.multiplier == 0 and float(np.linalg.norm(self.w)) <= radius * (1 + 1e-12)
 
@@ -127,7 +127,7 @@ def solver(
     hessian: Floats | None = None,
     scale: float | None = None,
 ) -> Solver:
-    """The generator that minimises over ||w|| <= radius (infinite: no constraint) from ``start``.
+    """Generator that minimises over ||w|| <= radius (may be infinite) from ``start``.
 
     ``known`` is the answer at the start, if somebody has it; ``hessian`` what Newton's method may
     take for the Hessian there; ``scale`` the norm of the gradient at 0, which is asked for
@@ -173,7 +173,7 @@ def solver(
 
 
 def start_between(at_zero: Answer, solution: BallSolution, radius: float) -> dict[str, Any]:
-    """Where to start on a smaller ball than that of a solution, and with which Hessian.
+    """Start and Hessian for a smaller ball, given a solution on a larger one.
 
     Between 0 and the solution the Hessian is taken to change in proportion to the norm.
     """
@@ -186,13 +186,13 @@ def start_between(at_zero: Answer, solution: BallSolution, radius: float) -> dic
 
 
 def project(w: Floats, radius: float) -> Floats:
-    """The nearest point of the ball."""
+    """Project onto the ball."""
     norm = float(np.linalg.norm(w))
     return w if norm <= radius else w * (radius / norm)
 
 
 def kkt_residual(w: Floats, gradient: Floats, radius: float) -> tuple[float, float]:
-    """Best multiplier, and the norm of gradient + multiplier w, at a point of the ball."""
+    """Multiplier and KKT residual, gradient + multiplier w, at a point of the ball."""
     norm = float(np.linalg.norm(w))
     touches = norm >= radius * (1 - 1e-9)
     multiplier = max(0.0, -float(gradient @ w) / norm**2) if touches and norm > 0 else 0.0
@@ -238,7 +238,7 @@ def _newton(
 
 
 def _updated(matrix: Floats, moved: Floats, turned: Floats) -> Floats | None:
-    """BFGS: a matrix that agrees with the last change of the gradient; None if there is none."""
+    """BFGS update of a Hessian; None if the curvature is not positive."""
     product = matrix @ moved
     expected, seen = float(moved @ product), float(moved @ turned)
     if not (expected > 0 and seen > 0):
@@ -248,7 +248,7 @@ def _updated(matrix: Floats, moved: Floats, turned: Floats) -> Floats | None:
 
 
 def _minimise_quadratic(matrix: Floats, linear: Floats, radius: float) -> Floats:
-    """Shortest minimiser of w'Aw/2 + linear'w over the ball, for A with no negative eigenvalue."""
+    """Minimum-norm minimiser of w'Aw/2 + linear'w over the ball, A positive semidefinite."""
     if np.isinf(radius) and (found := _where_curved(matrix, linear)) is not None:
         return found
     values, vectors = np.linalg.eigh(matrix)
@@ -279,7 +279,7 @@ def _minimise_quadratic(matrix: Floats, linear: Floats, radius: float) -> Floats
 
 
 def _where_curved(matrix: Floats, linear: Floats) -> Floats | None:
-    """The only minimiser, where no direction is flat: many times as fast as with eigenvectors."""
+    """Unique minimiser for a positive definite A, by Cholesky factorisation."""
     try:
         factor = cho_factor(matrix, lower=True, check_finite=False)
     except LinAlgError:
@@ -291,7 +291,7 @@ def _where_curved(matrix: Floats, linear: Floats) -> Floats | None:
 
 
 def _search(at: _Point, step: Floats) -> Generator[Ask, Answer, _Point | None]:
-    """Backtrack from w + step until the function has fallen enough; None if it never does."""
+    """Backtracking line search from w + step; None if it fails."""
     slope = float(at.gradient @ step)
     size = 1.0
     noise = 1e-14 * max(abs(at.value), 1e-300)
@@ -305,7 +305,7 @@ def _search(at: _Point, step: Floats) -> Generator[Ask, Answer, _Point | None]:
 
 
 def _lbfgs(at: _Point, radius: float, tolerance: float, max_steps: int) -> _Steps:
-    """L-BFGS (Nocedal 1980) with a bisection for the weak Wolfe conditions, then the ball."""
+    """L-BFGS (Nocedal 1980) with weak Wolfe conditions, then the ball constraint."""
     moves: list[tuple[Floats, Floats]] = []
     n_steps = 0
     # Without the constraint it is left well inside the tolerance: flat directions take their time.
@@ -327,7 +327,7 @@ def _lbfgs(at: _Point, radius: float, tolerance: float, max_steps: int) -> _Step
 
 
 def _two_loops(moves: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
-    """The inverse Hessian estimated from the last moves, times the gradient; no matrix is made."""
+    """Two-loop recursion of L-BFGS."""
     product, parts = gradient.copy(), []
     for moved, turned in reversed(moves):
         parts.append(float(moved @ product) / float(moved @ turned))
@@ -343,7 +343,7 @@ def _two_loops(moves: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
 
 
 def _wolfe(at: _Point, step: Floats) -> Generator[Ask, Answer, _Point | None]:
-    """A point along the step that is lower, and where the slope is less steep; None if none is."""
+    """Line search for the weak Wolfe conditions; None if it fails."""
     slope = float(at.gradient @ step)
     low, high, size = 0.0, np.inf, 1.0
     best: _Point | None = None
@@ -406,7 +406,7 @@ def adam_over_ball(
     halve_every: int = 20,
     random_state: int | np.random.Generator | None = None,
 ) -> tuple[Floats, int]:
-    """Adam with a halving step and early stopping, projected on the ball after each step.
+    """Adam with step halving and early stopping, projected on the ball after each step.
 
     ``epoch(rng)`` yields, batch by batch, a function from w to the batch's gradient. Stops when
     the validation loss has not improved for ``patience`` epochs and returns the best w and the

@@ -1,4 +1,4 @@
-"""Rows of a trial, wherever they are: read batch by batch, summed up, and never copied whole."""
+"""Rows of a trial that are read in batches and summarised, never copied as a whole."""
 
 from auucmax.rows.arrow import ArrowRows, stream_table
 from auucmax.rows.base import (

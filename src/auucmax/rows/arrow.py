@@ -1,4 +1,4 @@
-"""Rows of a trial that stay on the disk: read batch by batch, as often as they are needed.
+"""Rows of a trial on disk, read in batches as often as needed.
 
 Parquet files, DuckDB and Spark all give Arrow batches, of which rows of a trial are made here.
 """
@@ -34,7 +34,7 @@ CHECK_ARMS = "Check the values of the treatment, and what treated= and control= 
 
 @dataclass(frozen=True)
 class ArrowColumns:
-    """Which columns are features (numbers), outcome and treatment, and what its two arms are.
+    """Roles of Arrow columns: features, outcome, treatment and its two labels.
 
     ``treated`` and ``control`` None: treatment is 0/1 or boolean. Otherwise they are its two
     values as :func:`auucmax.encoding.kinds.arm_text` writes them, and rows with others are left
@@ -60,7 +60,7 @@ class ArrowColumns:
         control: Any = None,
         name: str = "the table",
     ) -> ArrowColumns:
-        """Checked against an Arrow schema; float32 where the same columns in memory are.
+        """Validate the columns against an Arrow schema, and choose the float type.
 
         Outcomes are numbers, booleans or decimals, which may be a feature, too (a score may be
         evaluated as the outcome of itself).
@@ -89,13 +89,13 @@ class ArrowColumns:
 
     @property
     def wanted(self) -> str:
-        """What is missing of a table without rows, for a message."""
+        """Description of the expected columns, for a message."""
         if self.treated is None:
             return "rows"
         return f"rows with {self.treated!r} or {self.control!r} in {self.treatment!r}"
 
     def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
-        """The rows of an Arrow table or record batch; ``keys`` (m,) name them."""
+        """Convert an Arrow table or record batch to a batch with ``keys`` (m,)."""
         treated, known = self._arms(table.column(self.treatment))
         y = _numbers(table.column(self.outcome)).astype(np.float64)
         X = np.empty((len(self.features), table.num_rows), dtype=self.dtype)
@@ -113,7 +113,7 @@ class ArrowColumns:
         return rows
 
     def _arms(self, column: Any) -> tuple[Bools, Bools]:
-        """Whether each row is treated, and whether it is in one of the two arms."""
+        """Masks of the treated rows, and of rows in either arm."""
         if self.treated is None:
             value = _numbers(column)
             treated = value == 1
@@ -134,7 +134,7 @@ class ArrowColumns:
 
 
 def _arm_codes(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Code of each row (-1 where missing), and the texts of the different values."""
+    """Codes of the rows (-1 where missing), and the distinct texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -190,7 +190,7 @@ def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> N
 
 
 def _is_label(kind: Any) -> bool:
-    """Whether values of an Arrow type can name an arm."""
+    """Whether values of an Arrow type can be arm labels."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):
@@ -200,12 +200,12 @@ def _is_label(kind: Any) -> bool:
 
 
 def _short(kind: Any) -> str:
-    """An Arrow type for a message; nested ones can be long."""
+    """Name of an Arrow type for messages, shortened."""
     return f"{kind!s:.50}"
 
 
 def _width(kind: Any) -> int | None:
-    """Bytes of a float that holds the numbers of an Arrow type exactly; None: not numbers."""
+    """Bytes of the float that represents an Arrow type exactly; None if not numeric."""
     import pyarrow.types as types
 
     if types.is_boolean(kind) or types.is_float16(kind) or types.is_float32(kind):
@@ -216,13 +216,13 @@ def _width(kind: Any) -> int | None:
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    """An Arrow column as numbers, missing ones as NaN."""
+    """Convert an Arrow column to numbers, NaN where missing."""
     values = _in_one(column).to_numpy(zero_copy_only=False)
     return values.astype(np.float64) if values.dtype.kind in "OV" else values
 
 
 def _in_one(column: Any) -> Any:
-    """A column of a record batch, or of a table, whose pieces are joined."""
+    """A column with its chunks combined."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
@@ -293,7 +293,7 @@ class _Query:
 
 @dataclass(frozen=True)
 class ArrowRows(Rows):
-    """Rows of a table that stays where it is; made by :func:`stream_table`.
+    """Rows of a table on disk; made by :func:`stream_table`.
 
     Batches come in the order of the table, so a row keeps its number when it is read again. A
     reading that gives other rows than the first one is an error at its end.
@@ -313,7 +313,7 @@ class ArrowRows(Rows):
         return self.columns.features
 
     def batches(self) -> Generator[Batch, None, None]:
-        """All rows, once."""
+        """Iterate over all rows once."""
         n_rows, total = 0, 0
         with closing(self.reader.batches(self.columns.columns, self.batch_rows)) as tables:
             for table in tables:
@@ -338,7 +338,7 @@ class ArrowRows(Rows):
             raise TableError(changed_message(self.name)) from error
 
     def total(self, *summaries: Summary) -> list[Any]:
-        """Each summary of every batch, added up in the order of the batches; one reading."""
+        """Sums of batch summaries, in one reading, added in the order of batches."""
         (n_control, n_treated), *totals = super().total(_arm_counts, *summaries)
         if not n_control or not n_treated:
             raise TableError(
@@ -353,7 +353,7 @@ class ArrowRows(Rows):
 
 
 def _arm_counts(batch: Batch) -> NDArray[np.int64]:
-    """Rows that are control and treated."""
+    """Numbers of control and treated rows."""
     n_treated = np.count_nonzero(batch.treated)
     return np.array([len(batch.y) - n_treated, n_treated])
 
@@ -369,7 +369,7 @@ def stream_table(
     control: Any = None,
     batch_rows: int | None = None,
 ) -> ArrowRows:
-    """Rows of Parquet files, or of a DuckDB query, to be read batch by batch.
+    """Read rows of Parquet files or a DuckDB query in batches.
 
     ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.metrics.score_levels`
     take it in the place of arrays, and need memory for a few batches only.

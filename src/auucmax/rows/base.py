@@ -1,4 +1,4 @@
-"""Rows of a trial that can be read again and again, wherever they are.
+"""Rows of a trial that can be read repeatedly in batches.
 
 All that is ever asked of rows is a *summary*: a function of a batch of rows whose results add up.
 An array, :class:`Extremes`, a histogram of scores are summaries, and :meth:`Rows.total` answers any
@@ -65,7 +65,7 @@ _CACHED_ROWS = 2**17  # of a batch that is read from the cache
 
 
 class Batch(NamedTuple):
-    """Some rows: features, outcome, arm, and the rows' names.
+    """A batch of rows: features, outcome, arm and keys.
 
     ``X`` (m, d) holds floats of any width and strides; of raw rows, whose features are not numbers
     yet, it is a DataFrame. ``keys`` (m,) are whole numbers that no other row has and that a row
@@ -79,14 +79,14 @@ class Batch(NamedTuple):
     weight: Floats | None = None
 
     def take(self, kept: NDArray[Any]) -> Batch:
-        """The rows at these places, or where this mask says so."""
+        """Select rows by position or mask."""
         X = self.X[kept] if isinstance(self.X, np.ndarray) else self.X.iloc[kept]
         weight = None if self.weight is None else self.weight[kept]
         return Batch(X, self.y[kept], self.treated[kept], self.keys[kept], weight)
 
 
 class Rows:
-    """Rows of a trial. A subclass has ``names`` and ``batches``; everything else follows.
+    """Base class: subclasses define ``names`` and ``batches``.
 
     >>> class Ten(Rows):
     ...     names = ("x",)
@@ -108,11 +108,11 @@ class Rows:
     weighted: bool = False
 
     def batches(self) -> Iterator[Batch]:
-        """All rows, once, always in the same order; there is at least one."""
+        """Iterate over all rows once, in a fixed order, in at least one batch."""
         raise NotImplementedError
 
     def total(self, *summaries: Summary) -> list[Any]:
-        """Each summary of every batch, added up in the order of the batches, in one reading.
+        """Sums of batch summaries, in one reading, added in the order of batches.
 
         Summaries are functions that can be pickled, of batches that may be empty. The result does
         not depend on the number of threads.
@@ -131,29 +131,29 @@ class Rows:
         return totals
 
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
-        """A view with ``transform(X)`` for X: an encoder, a scaling. ``names``: if others."""
+        """A view with transformed features, by an encoder or scaling; ``names``: new names."""
         names = self.names if names is None else tuple(names)
         return _View(self, (Mapped(transform, len(names)),), names)
 
     def part(self, part: Step) -> Rows:
-        """A view of some rows: a :class:`HashedPart` (a fold), a :class:`Share`."""
+        """A view of a subset: a :class:`HashedPart` (fold) or a :class:`Share`."""
         self.keep_order()
         return _View(self, (part,), self.names)
 
     def cached(self) -> AbstractContextManager[Rows]:
-        """A context in which the rows, of numbers only, are where reading again is cheap."""
+        """Context in which numeric rows are cached for cheap repeated reading."""
         return _on_disk(self)
 
     def keep_order(self) -> None:
-        """Expect the same order from now on: sources that cannot promise it check each reading."""
+        """Require the same row order in all later readings."""
 
     def without_rows(self) -> ValueError:
-        """The error for a source without rows."""
+        """Error for a source without rows."""
         return ValueError("rows should hold at least one row, got none. Check their source.")
 
 
 class _View(Rows):
-    """Other rows, changed batch by batch."""
+    """A view that transforms batches."""
 
     def __init__(self, rows: Rows, steps: tuple[Step, ...], names: tuple[str, ...]) -> None:
         self.source: Rows = rows.source if isinstance(rows, _View) else rows
@@ -181,7 +181,7 @@ class _View(Rows):
 
 @dataclass(frozen=True)
 class _Viewed:
-    """Summaries of the rows that some steps make of a batch; the steps are taken once."""
+    """Summaries of transformed batches; each transformation is applied once."""
 
     steps: tuple[Step, ...]
     summaries: Sequence[Summary]
@@ -194,7 +194,7 @@ class _Viewed:
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Several totals that are added as one."""
+    """Several totals, added together."""
 
     values: list[Any]
 
@@ -203,13 +203,13 @@ class Totals:
 
 
 def plus(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
-    """Two lists of totals, added up."""
+    """Add two lists of totals."""
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """A step of a view: other features."""
+    """A view with other features."""
 
     transform: Callable[[Any], Any]
     n_columns: int
@@ -224,7 +224,7 @@ class Mapped:
 
 
 def ask(question: Question[T]) -> T:
-    """The answer to a question.
+    """Answer a request.
 
     >>> def mean(rows):
     ...     ((n, total),) = yield [(rows, (lambda b: len(b.y), lambda b: b.X.sum()))]
@@ -237,7 +237,7 @@ def ask(question: Question[T]) -> T:
 
 
 def together(*questions: Question[Any]) -> Question[list[Any]]:
-    """Several questions as one: as many readings as the longest takes, not as all of them."""
+    """Combine requests, so that readings are shared."""
     answers: list[Any] = [None] * len(questions)
     replies: dict[int, list[list[Any]] | None] = dict.fromkeys(range(len(questions)))
     while True:
@@ -254,7 +254,7 @@ def together(*questions: Question[Any]) -> Question[list[Any]]:
 
 
 def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
-    """Answer what was asked: one reading of each source, one walk along each view of it."""
+    """Answer requests with one reading of each source."""
     sources: dict[int, tuple[Rows, dict[tuple[Step, ...], list[int]]]] = {}
     for number, (rows, _) in enumerate(asked):
         source, steps = (rows.source, rows.steps) if isinstance(rows, _View) else (rows, ())
@@ -278,7 +278,7 @@ def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class HashedPart:
-    """The rows of some parts out of ``n_parts`` equally likely ones, drawn by a seeded hash."""
+    """Rows of some of ``n_parts`` random parts, by a seeded hash."""
 
     n_parts: int
     members: tuple[int, ...]
@@ -293,7 +293,7 @@ class HashedPart:
 
 @dataclass(frozen=True)
 class Share:
-    """A random share of the rows, drawn by a seeded hash.
+    """A random share of the rows, by a seeded hash.
 
     >>> batch = Batch(np.zeros((9, 1)), np.zeros(9), np.zeros(9) > 0, np.arange(9, dtype=np.uint64))
     >>> len(Share(0.5, seed=1)(batch).y), len(Share(1.0, seed=1)(batch).y)
@@ -309,12 +309,12 @@ class Share:
 
 
 def part_of(keys: Keys, n_parts: int, seed: int) -> NDArray[np.int64]:
-    """Which of ``n_parts`` parts each row is in; (m,) numbers from 0."""
+    """Part of each row, from 0 to ``n_parts`` - 1, (m,)."""
     return (hash_keys(keys, seed) % np.uint64(n_parts)).astype(np.int64)
 
 
 def hash_keys(keys: Keys, seed: int) -> Keys:
-    """64 well-mixed bits of each key and the seed."""
+    """64-bit hashes of keys and seed."""
     # Keys are often 0, 1, 2, ...: mixed twice, neighbours and near seeds have nothing in common.
     start = mix_bits(np.array([seed], dtype=np.int64).view(np.uint64))
     found = np.empty_like(keys)
@@ -328,7 +328,7 @@ def hash_keys(keys: Keys, seed: int) -> Keys:
 
 @dataclass(frozen=True, eq=False)
 class Extremes:
-    """Smallest and largest values; adding keeps the extreme ones.
+    """Minima and maxima; adding keeps the extremes.
 
     >>> both = Extremes(np.array([1.0]), np.array([2.0])) + Extremes(np.zeros(1), np.ones(1))
     >>> both.low, both.high
@@ -344,7 +344,7 @@ class Extremes:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """At most ``size`` values, those of the rows with the smallest hashes: a random sample.
+    """A random sample of at most ``size`` values: those with the smallest hashes.
 
     Adding keeps the smallest of both, so the sample is the same whatever the batches.
 
@@ -361,7 +361,7 @@ class Sample:
 
     @classmethod
     def of(cls, values: Floats, keys: Keys, size: int, seed: int = 0, n_rows: float = 0) -> Sample:
-        """Of a batch. ``n_rows``: of all batches, if that is known; then a batch brings little more
+        """Sample a batch; ``n_rows``: of all batches, if known; then a batch adds little more
         than its part of the sample."""
         hashes = hash_keys(keys, seed)
         if size < n_rows:  # eight standard deviations more than needed
@@ -385,7 +385,7 @@ class Sample:
 
 
 class ArrayRows(Rows):
-    """Rows in memory: arrays, or a frame as X. Views of it are taken at once.
+    """Rows in memory: arrays, or a frame as X.
 
     ``keys`` name the rows; default: their places.
     """
@@ -415,12 +415,12 @@ class ArrayRows(Rows):
 
     @property
     def columns(self) -> tuple[Any, Floats, Bools, Floats | None]:
-        """X, outcome, arm and weight of all rows: keys are made only where somebody asks."""
+        """X, outcome, arm and weight of all rows, without keys."""
         return self.X, self.y, self.treated, self.weight
 
     @property
     def batch(self) -> Batch:
-        """All rows."""
+        """All rows as one batch."""
         return Batch(self.X, self.y, self.treated, self.keys, self.weight)
 
     def batches(self) -> Iterator[Batch]:
@@ -430,7 +430,7 @@ class ArrayRows(Rows):
         return [summary(self.batch) for summary in summaries]
 
     def take(self, places: NDArray[Any]) -> ArrayRows:
-        """The rows at these places."""
+        """Select rows by position."""
         return self._of(self.batch.take(places), self.names)
 
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> ArrayRows:
@@ -454,7 +454,7 @@ class ArrayRows(Rows):
 
 
 class _DiskRows(Rows):
-    """Rows of numbers in files that :func:`_on_disk` has written: one for each field of a batch."""
+    """Numeric rows in temporary files, one per field of a batch."""
 
     def __init__(self, folder: Path, rows: Rows, kinds: list[np.dtype[Any]], width: int) -> None:
         self.names, self.max_bytes, self.width = rows.names, rows.max_bytes, width
@@ -479,7 +479,7 @@ class _DiskRows(Rows):
 
 @contextmanager
 def _on_disk(rows: Rows) -> Iterator[Rows]:
-    """Written to temporary files in one reading; where nothing is left, as they were."""
+    """Write rows to temporary files in one reading; the rows themselves if there is no space."""
     kinds: list[np.dtype[Any]] = []
     with private_folder() as folder:
         with ExitStack() as stack:
@@ -503,7 +503,7 @@ def _in_order(
     batches: Iterator[Batch],
     n_waiting: int,
 ) -> Iterator[list[Any]]:
-    """Results in the order of the batches, of which few are held at a time."""
+    """Yield results in the order of the batches, holding few at a time."""
     waiting: deque[Future[list[Any]]] = deque()
     try:
         for batch in batches:
@@ -518,7 +518,7 @@ def _in_order(
 
 
 def n_threads() -> int:
-    """The number of threads numba would take: NUMBA_NUM_THREADS, which joblib lowers in workers."""
+    """Number of threads: NUMBA_NUM_THREADS, which joblib lowers in workers."""
     import joblib
 
     asked = os.environ.get("NUMBA_NUM_THREADS", "")

@@ -1,4 +1,4 @@
-"""Fit, score, evaluate and certify where the rows are: in a Spark DataFrame, on any cluster.
+"""Fit, score, evaluate and certify on Spark DataFrames.
 
 Every pass over the rows is one Spark job: each partition makes a small summary of its rows, from
 Arrow batches, and the summaries are added up in the order of the partitions. Nothing else leaves

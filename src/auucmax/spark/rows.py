@@ -42,7 +42,7 @@ _SCHEMA = "branch bigint, part bigint, summary binary"
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Rows of columns: of numbers as they are, or, if ``raw`` names some, frames of these."""
+    """Rows from columns: numeric arrays, or frames if ``raw`` names columns."""
 
     of_arms: ArrowColumns
     raw: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class PartitionRows:
         return (*self.raw, *self.of_arms.columns)
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
-        """Blocks of rows of a partition, whose keys count the rows that are kept."""
+        """Yield blocks of a partition's rows, with keys that count the rows."""
         for table in blocks(tables, len(self.names)):
             batch = self._batch(table)
             keys = np.arange(first_key, first_key := first_key + len(batch.y), dtype=np.uint64)
@@ -79,7 +79,7 @@ class PartitionRows:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows, packed: m of them are an (m, width) matrix of dtype in one value.
+    """Packed rows: m rows as one (m, width) matrix of dtype.
 
     After the d features come the treatment and, in the eight bytes of a double, the outcome. A
     missing value holds no rows. A pass over columns spends its time in Spark's conversion of every
@@ -92,7 +92,7 @@ class PackedRows:
 
     @property
     def width(self) -> int:
-        """Numbers of dtype that a row takes."""
+        """Numbers per row."""
         return len(self.names) + 1 + 8 // np.dtype(self.dtype).itemsize
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
@@ -107,7 +107,7 @@ class PackedRows:
                 yield Batch(rows[:, :d], y, rows[:, d] == 1, keys)
 
     def _matrix(self, column: Any) -> NDArray[Any]:
-        """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
+        """All rows of a packed Arrow column as a matrix, without copying."""
         import pyarrow as pa
 
         _, offsets, data = column.buffers()
@@ -117,7 +117,7 @@ class PackedRows:
         return values.view(self.dtype).reshape(-1, self.width)
 
     def values(self, batch: Batch) -> Any:
-        """The rows of a block, at least one, as an Arrow array of packed values."""
+        """Pack the rows of a block as an Arrow array."""
         import pyarrow as pa
 
         d = len(self.names)
@@ -131,26 +131,26 @@ class PackedRows:
 
 
 class Reading(Protocol):
-    """How Arrow batches of a partition become rows."""
+    """How to turn Arrow batches of a partition into rows."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features."""
+        """Feature names."""
 
     @property
     def dtype(self) -> str:
-        """Type of the features, if they are numbers."""
+        """Feature dtype, if numeric."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that are read."""
+        """Columns to read."""
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
 
 
 class SparkRows(Rows):
-    """Rows of a trial in a Spark DataFrame; every reading is one job.
+    """Rows of a trial in a Spark DataFrame; each reading is one job.
 
     ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.metrics.score_levels`
     take it in the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
@@ -177,18 +177,18 @@ class SparkRows(Rows):
         treated: Any = None,
         control: Any = None,
     ) -> SparkRows:
-        """Rows with features that are numbers; arguments as in :func:`fit`."""
+        """Make rows with numeric features; arguments as in :func:`fit`."""
         features = check_frame(frame, features, treatment, outcome)
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
         return cls(frame, PartitionRows(columns))
 
     def cached(self) -> AbstractContextManager[Rows]:
-        """A context in which the rows are packed and kept in the executors' memory (or disks)."""
+        """Context in which packed rows are cached in the executors."""
         return self.cached_view((), self.names)
 
     @contextmanager
     def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
-        """A context in which the rows of a view, made once, are kept by the executors."""
+        """Context in which the rows of a view are cached in the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
         dtype = "float64" if mapped else self.reading.dtype
         packed = PackedRows(names, dtype)
@@ -199,7 +199,7 @@ class SparkRows(Rows):
             rows.forget()
 
     def keep_order(self) -> None:
-        """From now on, raise an error if rows arrive in another order than before.
+        """Raise an error if later readings have another row order.
 
         Keys, which assign rows to parts, depend on the order. Another number of rows is an error in
         any case.
@@ -207,7 +207,7 @@ class SparkRows(Rows):
         self._seen.order_matters = True
 
     def total(self, *summaries: Summary) -> list[Any]:
-        """Each summary of every block of rows, added up in the order of the partitions; one job."""
+        """Sums of block summaries, added in the order of partitions; one job."""
         marks = (n_rows_of, order_mark) if self._seen.order_matters else (n_rows_of,)
         answers = self._total((*marks, *summaries))
         self._seen.check(*answers[: len(marks)])
@@ -223,12 +223,12 @@ class SparkRows(Rows):
 
     @property
     def _branch(self) -> int:
-        """How many partitions are added by one task."""
+        """Number of partitions added by one task."""
         known = self._n_partitions
         return _BRANCH if known is None else isqrt(known - 1) + 1
 
     def _added_up(self, sums: DataFrame) -> list[Any]:
-        """The sums of partitions, added in their order."""
+        """Add the sums of partitions in order."""
         known, branch = self._n_partitions, self._branch
         if known is None or known > _FEW:
             # Without a number Spark takes as many tasks as the sums, once they are made, are worth.
@@ -246,7 +246,7 @@ class SparkRows(Rows):
 
 @dataclass
 class _Seen:
-    """How many rows there are, whether their order matters, and its mark, of the first reading."""
+    """Row count and order mark of the first reading."""
 
     n_rows: int | None = None
     order_matters: bool = False
@@ -265,7 +265,7 @@ def n_rows_of(batch: Batch) -> int:
 
 
 class _PackingRows(SparkRows):
-    """Rows of a view that are packed and kept by their first reading, and read as such then."""
+    """Rows of a view that are packed and cached by their first reading."""
 
     def __init__(self, rows: SparkRows, steps: tuple[Step, ...], packed: PackedRows) -> None:
         super().__init__(rows.frame, rows.reading)
@@ -274,7 +274,7 @@ class _PackingRows(SparkRows):
         self._kept: DataFrame | None = None
 
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
-        """Sums over the rows of the view; the first call packs the rows and keeps them."""
+        """Sums over the view; the first call caches the packed rows."""
         if self._kept is not None:
             return super()._total(summaries)
         reading, steps, branch, packed = self.reading, self._steps, self._branch, self._packed
@@ -287,7 +287,7 @@ class _PackingRows(SparkRows):
         return self._added_up(kept.where("summary is not null").drop("rows"))
 
     def forget(self) -> None:
-        """Drop the packed rows in the executors."""
+        """Drop the cached rows in the executors."""
         if self._kept is not None:
             self._kept.unpersist()
 
@@ -300,7 +300,7 @@ def _summarise(
     branch: int,
     packed: PackedRows | None = None,
 ) -> Iterator[Any]:
-    """The sums of a partition, one row; of a partition without rows, nothing. Runs in executors.
+    """Sum up a partition in the executor; nothing for an empty one.
 
     ``packed``: the rows as well, in a further column, before the sums.
     """
@@ -330,7 +330,7 @@ def _summarise(
 
 
 def partition() -> int:
-    """The number of the partition of a task, which is about to work on it."""
+    """Number of the current task's partition."""
     from pyspark import TaskContext
 
     if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
@@ -341,7 +341,7 @@ def partition() -> int:
 def map_batches(
     frame: DataFrame, work: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
 ) -> DataFrame:
-    """Apply a function of Arrow batches in the executors, whatever the columns are called.
+    """Apply a function to Arrow batches in the executors.
 
     ``mapInArrow`` looks columns up by their names, and reads a dot as a field of a struct. So
     columns travel under plain names, and the batches get their own names back.
@@ -355,7 +355,7 @@ def map_batches(
 
 
 def _packed_rows(values: Any) -> Any:
-    """A batch of packed rows, without sums."""
+    """A record batch of packed rows, without sums."""
     import pyarrow as pa
 
     n = len(values)
@@ -370,7 +370,7 @@ def _no_rows(n: int) -> Any:
 
 
 def blocks(batches: Iterator[Any], width: int) -> Iterator[Any]:
-    """Tables of Arrow batches, joined or cut to blocks of a good size for rows of this width."""
+    """Regroup Arrow batches into tables of a suitable size."""
     import pyarrow as pa
 
     most = int(np.clip(BLOCK_BYTES // (8 * max(width, 1)), 1, BLOCK_ROWS))
@@ -389,7 +389,7 @@ def blocks(batches: Iterator[Any], width: int) -> Iterator[Any]:
 
 
 def _add_branches(batches: Iterator[Any]) -> Iterator[Any]:
-    """One row for each branch of the tree, the sum of its rows in the order of the partitions."""
+    """Add sums by branch of the aggregation tree, in the order of partitions."""
     branches: dict[int, list[tuple[int, bytes]]] = {}
     for batch in batches:
         for row in batch.to_pylist():
@@ -400,7 +400,7 @@ def _add_branches(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _added(pickles: Sequence[bytes]) -> list[Any] | ValueError:
-    """The sum of pickled sums, in this order; the first error, if there is one."""
+    """Add pickled sums in order; raise their first error, if any."""
     totals: list[Any] | None = None
     for data in pickles:
         sums = pickle.loads(data)  # made by this module, in the user's own executors
@@ -421,14 +421,14 @@ def _row(branch: int, part: int, totals: Any) -> Any:
 def check_frame(
     frame: DataFrame, features: Iterable[str] | None, treatment: str, outcome: str
 ) -> tuple[str, ...]:
-    """The feature columns: those named, or all others; all are there, and have one role each."""
+    """Validate the columns, and return the feature columns (default: all others)."""
     chosen = feature_columns(features, treatment, outcome, frame.columns, NAME)
     check_told_apart(frame, [*chosen, treatment, outcome])
     return chosen
 
 
 def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
-    """Raise a TableError if names are ambiguous for Spark, after a join for example."""
+    """Raise a TableError for ambiguous column names, as after a join."""
     as_spark = _spelling(frame)
     times = Counter(map(as_spark, frame.columns))
     if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
@@ -439,7 +439,7 @@ def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
 
 
 def check_free(frame: DataFrame, column: str) -> None:
-    """Raise a TableError if a new column differs from another one in case only."""
+    """Raise a TableError if a new column name clashes, ignoring case."""
     as_spark = _spelling(frame)
     near = [n for n in frame.columns if n != column and as_spark(n) == as_spark(column)]
     if near:
@@ -450,7 +450,7 @@ def check_free(frame: DataFrame, column: str) -> None:
 
 
 def _spelling(frame: DataFrame) -> Callable[[str], str]:
-    """A name as Spark compares it: case counts only in case-sensitive sessions."""
+    """Normalise a column name by Spark's case sensitivity."""
     exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     return str if exact else str.casefold
 
@@ -463,7 +463,7 @@ def arrow_columns(
     treated: Any = None,
     control: Any = None,
 ) -> ArrowColumns:
-    """The columns of a DataFrame, checked as :meth:`ArrowColumns.of` checks an Arrow table."""
+    """Validated columns of a DataFrame, as in :meth:`ArrowColumns.of`."""
     types = import_optional("pyspark.sql.pandas.types", extra="spark")
     columns = dict.fromkeys([*features, outcome, treatment])
     schema = types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)
@@ -473,7 +473,7 @@ def arrow_columns(
 
 
 def quoted(column: str) -> str:
-    """A column's name as Spark's expressions take it: with dots that are part of it.
+    """Quote a column name for Spark expressions.
 
     >>> quoted("a.b")
     '`a.b`'

@@ -1,4 +1,4 @@
-"""A trial in a Spark DataFrame: a fitted local model, scores, intervals and certificates."""
+"""Fit, score, evaluate and certify on Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fit(
     encoder: TableEncoder | None = None,
     cache: bool = True,
 ) -> AUUCMax | Pipeline:
-    """Fit AUUC-max to the rows of a DataFrame: the model that they give in memory, to 1e-6.
+    """Fit AUUC-max to a DataFrame; equals the fit in memory to 1e-6.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def fit(
 
 
 def fit_encoder(rows: SparkRows, encoder: TableEncoder, *, with_outcomes: bool) -> TableEncoder:
-    """Fit an encoder to the rows, or to a random sample of :data:`ENCODER_ROWS` of them.
+    """Fit an encoder to all rows, or a random sample of :data:`ENCODER_ROWS`.
 
     ``with_outcomes``: columns with many levels may get shrunk means of outcomes.
     """
@@ -147,7 +147,7 @@ class _Batches:
 
 @dataclass(frozen=True)
 class _Training:
-    """Features for training, which depend on the rows' keys."""
+    """Training features, whose outcome terms depend on row keys."""
 
     encoder: TableEncoder
 
@@ -163,7 +163,7 @@ def read_trial(
     groups: str | None = None,
     **roles: Any,
 ) -> Trial:
-    """The rows of a DataFrame, or a random sample of them, as a trial in memory.
+    """Read a DataFrame, or a random sample of it, as a trial in memory.
 
     Use it for what needs all rows at once, such as :func:`auucmax.fit`; :func:`score` applies the
     model to every row of the DataFrame.
@@ -193,7 +193,7 @@ def _collected(df: DataFrame) -> pd.DataFrame:
 def score(
     df: DataFrame, model: Any, *, column: str = "score", features: Sequence[str] | None = None
 ) -> DataFrame:
-    """The DataFrame with one more column: the scores of a fitted model, made where the rows are.
+    """Add a column with a fitted model's scores, computed in the executors.
 
     For an ``UpliftModel`` there are ``score`` and ``uplift`` instead, with several arms
     ``score LABEL`` and ``uplift LABEL`` for each.
@@ -249,7 +249,7 @@ def evaluate(
     ranking: RankingKind = "joint",
     n_bins: int = N_BINS,
 ) -> AUUCInference:
-    """AUUC of a score with its interval, in two jobs; intervals contain those of the exact ranks.
+    """AUUC of a score with a conservative interval, in two jobs.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def certify(
     n_bins: int = N_BINS,
     **options: Any,
 ) -> certificates.Certificate:
-    """A lower bound of the AUUC with probability 1 - delta, in two or three jobs.
+    """Lower bound of AUUC with probability 1 - delta, in two or three jobs.
 
     ``df`` holds rows that the score was not fitted on, nor chosen with. A model of this package,
     also inside a Pipeline or a search, and one that was loaded from a file, keeps a checksum of its
@@ -298,7 +298,7 @@ def certify(
 def _candidates_of(
     model: Any, df: DataFrame, arms: ArrowColumns, features: Sequence[str] | None
 ) -> int:
-    """The number of candidates that the model compared; an error if it was fitted on these rows."""
+    """Number of candidates of the model; an error if it was fitted on these rows."""
     fitted = fitted_on(model)
     if fitted is None:
         return 1
@@ -333,14 +333,14 @@ def _only_column(X: NDArray[Any]) -> Floats:
 
 
 def _arms(df: DataFrame, treatment: str, outcome: str, treated: Any, control: Any) -> ArrowColumns:
-    """Outcome, which holds numbers, and treatment; without features."""
+    """Validated outcome and treatment columns, without features."""
     check_columns([treatment, outcome], df.columns, NAME)
     check_told_apart(df, [treatment, outcome])
     return replace(arrow_columns(df, [outcome], treatment, outcome, treated, control), features=())
 
 
 def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
-    """Whether some columns hold texts or dates, and not numbers; other types are errors."""
+    """Whether some columns are texts or dates; raise an error for unsupported types."""
     from pyspark.sql import types
 
     numbers = types.NumericType, types.BooleanType
@@ -356,7 +356,7 @@ def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
 
 
 def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> Sequence[str]:
-    """The columns that a fitted model needs, checked."""
+    """The columns that a fitted model needs."""
     if not callable(getattr(model, "predict", None)):
         raise TableError(
             f"score should be the name of a column or a fitted model, got {model!r:.50}. Pass one "

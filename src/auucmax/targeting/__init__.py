@@ -1,4 +1,4 @@
-"""Who gets which arm in the next cohort, and what to expect of it."""
+"""Choose whom to treat, and forecast the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a score to an uplift per person: monotone calibration on held-out rows.
+"""Calibrate scores to uplifts by monotone regression on held-out rows.
 
 Nobody's own uplift is observed, so each row gets a transformed outcome whose mean is the effect.
 With a_i the weight of row i in its arm, A_g the sum of these, w_i its weight among all rows and W
@@ -51,7 +51,7 @@ NOISE = 1.75
 
 @dataclass(frozen=True, repr=False)
 class Calibration(Shown):
-    """A non-decreasing map from scores to uplift per person: straight lines between knots.
+    """A non-decreasing, piecewise linear map from scores to uplifts.
 
     ``score`` (K,) increases, ``uplift`` (K,) does not decrease; between two knots the map is the
     straight line, beyond the first and the last it is constant. ``average_effect`` is the mean of
@@ -82,14 +82,14 @@ class Calibration(Shown):
             )
 
     def __call__(self, score: ArrayLike) -> Any:
-        """Calibrated uplift of each score: (n,) for (n,), a number for a number."""
+        """Calibrated uplift of a score, or of an array of scores (n,)."""
         values = check_column(np.atleast_1d(np.asarray(score)), "score")
         uplift = np.interp(values, self.score, self.uplift)
         return uplift if np.ndim(score) else float(uplift[0])
 
     @property
     def n_values(self) -> int:
-        """How many different values the knots have; 1 if the map is constant."""
+        """Number of distinct uplifts; 1 if the map is constant."""
         return len(set(self.uplift))
 
 
@@ -104,7 +104,7 @@ def calibrate(
     groups: ArrayLike | None = None,
     control: Any = None,
 ) -> Calibration:
-    """The uplift per person that a score stands for, from rows that its model was not trained on.
+    """Calibrate scores to uplift per person, on rows the model was not trained on.
 
     Isotonic regression of the transformed outcome (:mod:`auucmax.targeting.calibration`) over bins
     of neighbouring scores, drawn towards the average effect by the slope that new rows would show:
@@ -193,7 +193,7 @@ def calibrate(
 def scaled_to_gain(
     uplift: Floats, score: Floats, n_chosen: int, gain: float, whole: float
 ) -> Floats:
-    """Uplifts of which the chosen ones add up to a gain that is known of them otherwise.
+    """Rescale uplifts so that those of the chosen people add up to a known gain.
 
     ``uplift`` and ``score`` (n,) are from the highest score down, the first ``n_chosen`` people are
     chosen. Uplifts are drawn towards their mean if the chosen would have too much, and get a
@@ -223,7 +223,7 @@ def scaled_to_gain(
 
 
 def _bin_starts(ranking: Ranking, treated: Bools, least: int) -> NDArray[np.intp]:
-    """First sorted row of each bin: from the top down, ``least`` rows of each arm, levels whole.
+    """Start of each bin from the top: at least ``least`` rows per arm, ties together.
 
     What remains at the bottom with fewer rows joins the bin above it.
     """
@@ -245,7 +245,7 @@ def _slope(
     residual: Floats,
     clusters: Clusters | None,
 ) -> float:
-    """The slope of new rows on an isotonic fit of bins, from 0 to 1.
+    """Regression slope of new rows on an isotonic fit, from 0 to 1.
 
     ``sizes`` are the sums of w in the bins, ``number`` (n,) the bin of each row and ``residual``
     (n,) its w (z - fit). With S the sum of squared residuals (summed within clusters first) and W
@@ -268,7 +268,7 @@ def _slope(
 
 
 def _knots(score: Floats, weight: Floats, starts: NDArray[np.intp]) -> Floats:
-    """The mean score of some 20 rows around the median of each bin: a knot is nobody's own score.
+    """Knots: mean score of about 20 rows around each bin's median.
 
     The median is the sorted row at which half of the weight of the bin is reached.
     """

@@ -1,4 +1,4 @@
-"""Who gets which arm: a share of the people, a budget, or all whose gain is worth its cost.
+"""Choose the arm of each person by share, budget or profit, within limits.
 
 Each person gets at most one arm. The steps of all people along their hulls of (cost, uplift)
 (:mod:`auucmax.metrics.allocation`) are taken from the highest rate down. This is the optimum of the
@@ -37,7 +37,7 @@ _MOST_PLANES = 2_000  # far more than are ever needed
 
 
 class Choice(NamedTuple):
-    """Who gets which arm.
+    """The chosen arm of each person.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ def choose(
 
 
 def check_money(amount: Any, name: str) -> float:
-    """An amount of 0 or more, small enough to compute with."""
+    """Validate a non-negative amount."""
     if (
         isinstance(amount, Real)
         and not isinstance(amount, bool)
@@ -209,7 +209,7 @@ def check_money(amount: Any, name: str) -> float:
 def _within_limits(
     worth: Floats, cost: Floats, money: float, most: Floats, least: Floats
 ) -> Indices:
-    """(n,) the arm of each person, -1 for the control: the optimum within the limits.
+    """Optimal arm of each person within the limits, -1 for the control, (n,).
 
     ``worth`` (n, K) is minus infinity where a person may not get an arm.
     """
@@ -229,18 +229,18 @@ def _within_limits(
 
 
 def _net(worth: Floats, cost: Floats, prices: Floats) -> Floats:
-    """(n, K + 1) what is left of the worth of each arm after paying for money and places."""
+    """Net value of each arm at shadow prices of money and places, (n, K + 1)."""
     of_place, of_joining = prices[1:].reshape(2, -1)
     return worth - prices[0] * cost + np.append(of_joining - of_place, 0.0)
 
 
 def _best(net: Floats) -> Indices:
-    """(n,) the best arm of each person, -1 for the control."""
+    """Best arm of each person, -1 for the control, (n,)."""
     return np.where(net.max(axis=1) > 0, net[:, :-1].argmax(axis=1), -1)
 
 
 def _use(arm: Indices, cost: Floats) -> Floats:
-    """(2 K + 1,) what the arms of people use of each limit."""
+    """Use of each limit, (2 K + 1,)."""
     counts = np.bincount(arm + 1, minlength=cost.shape[1])[1:]
     return np.concatenate([[cost[np.arange(len(arm)), arm].sum()], counts, -counts])
 
@@ -248,7 +248,7 @@ def _use(arm: Indices, cost: Floats) -> Floats:
 def _solve(
     worth: Floats, cost: Floats, limit: Floats, start: Floats, rng: Generator
 ) -> tuple[Floats, Floats]:
-    """(n, K + 1) the part of each arm that each person gets, and the prices, from ``start``."""
+    """Solve the relaxed problem: shares of arms (n, K + 1) and prices, from ``start``."""
     n_people = n_asked = len(worth)
     if n_people > _PROGRAM_PEOPLE:
         n_some = max(_PROGRAM_PEOPLE, n_people // _PART)
@@ -277,7 +277,7 @@ def _solve(
 def _cutting_planes(
     worth: Floats, cost: Floats, limit: Floats, start: Floats
 ) -> tuple[Floats, Floats]:
-    """The optimum of these people: parts of arms (n, K + 1), and prices.
+    """Solve by cutting planes: shares of arms (n, K + 1), and prices.
 
     With z the prices, b the limits and a_i(z) the use that person i's best arm makes of them,
 
@@ -343,7 +343,7 @@ def _cutting_planes(
 
 
 def _rounded(parts: Floats, cost: Floats, limit: Floats) -> Indices:
-    """Whole people: of those who have the same parts of arms, as many get each as the parts say."""
+    """Round shares of arms to whole people."""
     n_arms = parts.shape[1] - 1
     is_whole = parts.max(axis=1) > 1 - 1e-6
     arm = np.where(is_whole & (parts[:, -1] < 0.5), parts.argmax(axis=1), -1)

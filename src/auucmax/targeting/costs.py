@@ -1,4 +1,4 @@
-"""Costs of arms, as users write them."""
+"""Parse the costs of arms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auucmax.targeting.choose import check_money
 def arm_costs(
     cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
 ) -> tuple[float, ...]:
-    """(K,) the cost of each arm, by label or in their order; 1 each by default."""
+    """Cost of each arm, (K,), given by label or in order; 1 each by default."""
     if isinstance(cost, Mapping):
         given = {arm_text(label): price for label, price in cost.items()}
         if set(given) != set(arms):

@@ -1,4 +1,4 @@
-"""Which share of the trial's people is above each score of a model."""
+"""Map scores to shares of the trial's people, and detect shifts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAR = 0.2  #: of the people, from which on they are not like those of the trial
 
 
 class ScoreShift(Result):
-    """How differently scores of new people are distributed from those of the trial.
+    """Difference between the score distributions of new people and the trial.
 
     ``distance`` is the largest difference, over all thresholds, of the shares of people above it
     (Kolmogorov and Smirnov); two samples of one population exceed ``by_chance`` once in a thousand
@@ -26,17 +26,17 @@ class ScoreShift(Result):
 
     @property
     def is_large(self) -> bool:
-        """More than a tenth of the people, and more than chance explains."""
+        """Whether the shift exceeds a tenth of the people and chance."""
         return self.distance > max(LARGE_SHIFT, self.by_chance)
 
     @property
     def is_unlike(self) -> bool:
-        """The trial says nothing about such people."""
+        """Whether the trial's results do not apply to such people."""
         return self.is_large and self.distance >= FAR
 
 
 class ScoreQuantiles(Result):
-    """Scores, from the highest down, with the share of people above each and at least at each.
+    """Scores from the highest down, with the share of people above and at each.
 
     None of them is the score of fewer than 20 people. Between two scores the share is a straight
     line. ``n_rows`` is the number of rows behind, less if their weights differ.
@@ -60,7 +60,7 @@ class ScoreQuantiles(Result):
 
     @property
     def _columns(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Scores, shares above and at least at each, and both shares of each in turn."""
+        """Scores and alternating shares, for interpolation."""
         score, above, reach = np.array([self.score, self.above, self.reach])
         return score, above, reach, np.ravel([above, reach], order="F")
 
@@ -93,7 +93,7 @@ class ScoreQuantiles(Result):
         return cls(score=own, above=first, reach=last, n_rows=n_rows)
 
     def cut(self, share: Floats) -> tuple[Floats, Floats]:
-        """The score that cuts off each share, and the part of the people at it that is taken.
+        """Score that cuts off each share, and the fraction of ties to take.
 
         Infinite for nobody and minus infinite for everybody.
         """
@@ -107,20 +107,20 @@ class ScoreQuantiles(Result):
         return threshold, np.clip(part, 0, 1)
 
     def share_of(self, threshold: float, part: float) -> float:
-        """The share of people above a score, and the given part of those at it."""
+        """Share of people above a score, plus a fraction of those at it."""
         score, above, reach, shares = self._columns
         for number in np.flatnonzero(score == threshold):  # one, or none
             return float(above[number] + part * (reach - above)[number])
         return float(np.interp(-threshold, -np.repeat(score, 2), shares, left=0.0, right=1.0))
 
     def count(self, new: Floats, share: Floats) -> Floats:
-        """How many of new people each share of the trial's people stands for."""
+        """Number of new people at each share of the trial's people."""
         threshold, part = self.cut(share)
         above, reach = _tops(new, threshold)
         return above + np.rint(part * (reach - above))
 
     def shift(self, new: Floats, n_compared: int = 1) -> ScoreShift:
-        """How far scores of new people are from these; of ``n_compared`` arms together."""
+        """Compare the scores of new people, for ``n_compared`` arms together."""
         score, above, reach, _ = self._columns
         own = _tops(new, score) / len(new)
         chance = np.sqrt(np.log(2 * n_compared / 0.001) / 2 * (1 / self.n_rows + 1 / len(new)))
@@ -133,7 +133,7 @@ class ScoreQuantiles(Result):
 
 
 def _tops(new: Floats, score: Floats) -> Floats:
-    """(2, scores) how many of new people are above each score, and at least at each."""
+    """Numbers of new people above, and at or above, each score, (2, scores)."""
     cohort = np.sort(new)
     reached = [np.searchsorted(cohort, score, side="right"), np.searchsorted(cohort, score)]
     return len(new) - np.array(reached, dtype=np.float64)

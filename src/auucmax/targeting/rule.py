@@ -1,4 +1,4 @@
-"""Whether to treat some people: one rule, for every number of arms."""
+"""The decision rule: whether to treat some people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAME_CUT = 0.005  #: how far a share may be from that of a guaranteed cut to be 
 
 
 def check_terms(terms: Terms, evidence: Evidence) -> None:
-    """Only terms that can be used: a share, a budget with costs, or costs and a value."""
+    """Validate terms: a share, a budget with costs, or costs and a value."""
     if terms.share is not None:
         check_shares(terms.share)
     for name in ("budget", "value"):
@@ -49,7 +49,7 @@ def check_terms(terms: Terms, evidence: Evidence) -> None:
 
 
 def price_factor(curve: Curve, terms: Terms) -> float | None:
-    """What the spend of a curve is multiplied by to be money; None if cost ratios differ.
+    """Factor from a curve's spend to money; None if cost ratios differ.
 
     Without costs, or for a share, the spend is a number of people: 1.
     """
@@ -62,7 +62,7 @@ def price_factor(curve: Curve, terms: Terms) -> float | None:
 
 
 def at(curve: Curve, spend: float) -> tuple[Floats, float, float, float]:
-    """Shares of the arms, gain and ends of the band at a spend; NaN where they are not known.
+    """Arm shares, gain and band at a spend; NaN where unknown.
 
     Between two points of the curve lies a straight line; below the first point nothing is known.
     """
@@ -87,7 +87,7 @@ def plan_at(
     counts: Sequence[int] | None = None,
     missing: Missing | None = None,
 ) -> Plan:
-    """What treating some of ``n_people`` brings, at a spend per person of the trial's curve.
+    """Plan for ``n_people`` at a spend per person of the trial's curve.
 
     ``counts``: how many people get each arm, if they are known; otherwise as in the trial.
     Guarantees hold for people like those of the trial only.
@@ -135,7 +135,7 @@ def plan_at(
 
 
 def _ends(curve: Curve) -> Floats:
-    """Lower ends of the band where somebody is treated."""
+    """Lower ends of the band, where anybody is treated."""
     return np.array(curve.band_lower, dtype=np.float64)[np.array(curve.spend) > 0]
 
 
@@ -149,7 +149,7 @@ def _estimate(ends: Floats) -> Estimate:
 def best_spend(
     evidence: Evidence, terms: Terms, n_people: int, counts: Floats | None = None
 ) -> float:
-    """The spend per person with the highest expected profit, where the trial has rows enough.
+    """Spend per person with the highest expected profit.
 
     ``counts``: how many of new people the points of the curve of one arm stand for.
     """
@@ -168,7 +168,7 @@ def best_spend(
 
 
 def spend_of(evidence: Evidence, terms: Terms, n_people: int) -> float | None:
-    """The spend per person on the curve that terms ask for; None if it has other cost ratios."""
+    """Spend per person for the terms; None if cost ratios differ."""
     curve = evidence.policy.curve
     factor = price_factor(curve, terms)
     if factor is None:
@@ -181,7 +181,7 @@ def spend_of(evidence: Evidence, terms: Terms, n_people: int) -> float | None:
 
 
 def state_of(plan: Plan, failed: bool = False) -> State:
-    """The first state that holds: harm, loss, guaranteed, significant, unclear."""
+    """The first state that applies: harm, loss, guaranteed, significant, unclear."""
     if failed or plan.gain is None:
         return State.UNKNOWN
     if (plan.gain.upper or 0.0) < 0:
@@ -201,7 +201,7 @@ def decide(
     plan: Plan | None = None,
     points: Sequence[Plan] | None = None,
 ) -> Decision:
-    """Whether to treat people as the terms ask.
+    """Decide whether to treat people by these terms.
 
     Parameters
     ----------
@@ -241,14 +241,14 @@ def decide(
 
 
 def without_guarantee(decision: Decision) -> Decision:
-    """The decision if its guarantee does not hold for these people."""
+    """The decision without its guarantee."""
     plan = replace(decision.plan, guaranteed=None)
     failed = decision.state == State.UNKNOWN
     return replace(decision, plan=plan, state=state_of(plan, failed), certain=None)
 
 
 def _lower(plan: Plan) -> float:
-    """The lower end of the profit, or of the gain; 0 if it is not known."""
+    """Lower end of the profit or gain; 0 if unknown."""
     what = plan.profit or plan.gain
     return 0.0 if what is None else what.lower or 0.0
 
