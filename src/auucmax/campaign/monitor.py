@@ -1,4 +1,4 @@
-"""May we stop now? Bounds on a running trial that hold at every look.
+"""Monitoring of a running trial with bounds that hold at every look.
 
 A row belongs to the day of its date. Days enter whole, once the outcome window after their end has
 closed; within a day the order is that of hashes, which know nothing of arms or outcomes. The rows

@@ -428,7 +428,7 @@ RAW = ["recency", "history_segment", "history", "mens", "womens", "zip_code", "n
 def load_hillstrom(
     arm: str = "womens", outcome: str = "visit", encoding: str | int = "22"
 ) -> Trial:
-    """The e-mail trial that K. Hillstrom published in 2008: 64,000 customers, three arms.
+    """Load Kevin Hillstrom's e-mail trial of 2008: 64,000 customers, three arms.
 
     Parameters
     ----------

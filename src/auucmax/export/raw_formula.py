@@ -262,7 +262,7 @@ def _feature(encoder: TableEncoder, number: int) -> Effect | Wave:
 
 
 def _effect(column: Column, weighted: Iterable[tuple[Term, float]]) -> Effect:
-    """Combined effect of a column's terms (no waves), or None if it is 0."""
+    """Combined effect of a column's terms, which contain no waves."""
     sums = dict.fromkeys(("value", "missing", "other", *_SHARED), 0.0)
     levels: dict[str, float] = {}
     fill = 0.0

@@ -66,7 +66,7 @@ class ScoreQuantiles(Result):
 
     @classmethod
     def of(cls, score: Floats, weight: Floats | None = None, least: int = 20) -> ScoreQuantiles:
-        """Quantiles of scores: levels of ``least`` people are kept, otherwise the mean score of so
+        """Summarise scores: levels of ``least`` people are kept, others become means of so
         many people around each per cent, or around shares with so many people between them."""
         levels, code = np.unique(-score, return_inverse=True)
         # Kish's effective size: rows of unequal weight count as fewer.
