@@ -37,7 +37,7 @@ class Known(NamedTuple):
     checksum: Checksum | None = None
 
     def counts(self, rows: Rows) -> Floats:
-        """Weight of the treated with high and with low outcomes, of the control with either.
+        """Weights of treated rows with high and low outcomes, then of controls.
 
         High outcomes are responses, if outcomes are 0/1; see ``OutcomeLevels``.
         """
@@ -48,7 +48,7 @@ class Known(NamedTuple):
 
 
 def heap_weights(rows: ArrayRows, levels: OutcomeLevels) -> Floats:
-    """Weight of the treated with high and with low outcomes, of the control with either."""
+    """Weights of treated rows with high and low outcomes, then of controls."""
     found = np.bincount(heaps(rows.y, rows.treated, levels), rows.weight, minlength=4)
     return found[[3, 2, 1, 0]].astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""Who gets which arm at every budget: steps along each person's hull of (cost, uplift).
+"""Optimal arms at every budget: steps along each person's hull of (cost, uplift).
 
 A person's arms are points (cost, uplift); the control is (0, 0). Only the points on the upper hull
 are worth having: from each of them the next is the one that adds most uplift for the money, and

@@ -127,7 +127,7 @@ class PairSummary:
         weight: Floats | None = None,
         n_classes: int = 4,
     ) -> PairSummary:
-        """Summary of rows whose scores are given; (n,) each."""
+        """Summarise rows by given scores, (n,) each."""
         bins = Bins.covering(score.min(), score.max(), width)
         rows = PairRows.of_scores(score, codes, weight, n_classes)
         return cls.from_rows(rows, np.ones(1), bins)

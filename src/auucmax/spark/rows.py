@@ -96,7 +96,7 @@ class PackedRows:
         return len(self.names) + 1 + 8 // np.dtype(self.dtype).itemsize
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
-        """Blocks of rows of a partition."""
+        """Yield blocks of a partition's rows."""
         for table in tables:
             matrix = self._matrix(table.column(0))
             for start in range(0, len(matrix), BLOCK_ROWS):
@@ -146,7 +146,7 @@ class Reading(Protocol):
         """Columns to read."""
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
-        """Blocks of rows of a partition."""
+        """Yield blocks of a partition's rows."""
 
 
 class SparkRows(Rows):
