@@ -1,6 +1,14 @@
-"""Exceptions that several packages raise."""
+"""Shared exceptions, and helpers that make text safe to print."""
 
 from __future__ import annotations
+
+import re
+import sys
+
+LONGEST_NAME = 120
+# Up to the user; a path has made one slash of two, and some write an address without a scheme.
+_SCHEME, _USER = r"[A-Za-z][\w+.-]*:/{1,2}", r"[^\s:@/'\"]*"
+_SECRET = r"\w*(?:password|passwd|pwd|token|secret|api_?key|access_?key)"
 
 
 class InputError(ValueError):
@@ -26,3 +34,76 @@ class InputError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.parameter} should be {self.expected}, got {self.received}. {self.hint}"
+
+
+def visible(text: str) -> str:
+    r"""Remove control characters, which could manipulate a terminal, from a line.
+
+    A name from a file must not begin a new line either, which might look like ours.
+
+    >>> visible("fine\x1b[2J"), visible("age\nThe check passes.")
+    ('fine�[2J', 'age�The check passes.')
+    """
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def visible_lines(text: str) -> str:
+    r"""Remove control characters from a text, except line breaks.
+
+    >>> visible_lines("SELECT\n1\x1b")
+    'SELECT\n1�'
+    """
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def short(name: object, most: int = LONGEST_NAME) -> str:
+    """Shorten a name to at most 120 characters.
+
+    >>> short("x" * 500)[-3:], len(short("x" * 500))
+    ('xx…', 120)
+    """
+    text = str(name)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def without_passwords(text: str) -> str:
+    """Mask the passwords of database addresses in a message.
+
+    >>> without_passwords("got nothing at 'mysql://me:secret@shop/trial'")
+    "got nothing at 'mysql://me:***@shop/trial'"
+    >>> without_passwords("host=shop password=secret PGPASSWORD='se cret'")
+    'host=shop password=*** PGPASSWORD=***'
+    """
+    # A text that is an address: a password may have blanks and quotes in it, and even an @.
+    text = re.sub(rf"^({_SCHEME}{_USER}):.*@", r"\1:***@", text, flags=re.DOTALL)
+    text = re.sub(r"[^\s'\"]+", _without_password, text)
+    return re.sub(rf"(?i)\b({_SECRET})=('[^']*'|\"[^\"]*\"|[^\s&;'\"]+)", r"\1=***", text)
+
+
+def _without_password(run: re.Match[str]) -> str:
+    """Mask the password in one word: what lies between the user's colon and the last @.
+
+    By hand: a pattern of an address tries each character as its first one, and takes the square of
+    the time that this does.
+    """
+    before, at, after = run[0].rpartition("@")
+    colon = re.search(":(?!/)", before)
+    return run[0] if colon is None else f"{before[: colon.end()]}***{at}{after}"
+
+
+def level_of_caller() -> int:
+    """``stacklevel`` of the nearest frame outside this package, for warnings.
+
+    However many functions of the package lie between: arrays and streams take different ways to
+    the same warning.
+
+    >>> outside = {"__name__": "elsewhere", "level_of_caller": level_of_caller}
+    >>> exec("level = level_of_caller()", outside)  # no frame of the package lies between
+    >>> outside["level"]
+    1
+    """
+    frame, level = sys._getframe(1), 1
+    own = __name__.partition(".")[0]
+    while frame.f_globals.get("__name__", "").partition(".")[0] == own and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
 
-from auucmax._messages import without_passwords
+from auucmax._errors import without_passwords
 
 #: What the address of a database begins with that ibis reads; and of any database.
 WAREHOUSES = tuple(

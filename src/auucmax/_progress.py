@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from auucmax._messages import visible
+from auucmax._errors import visible
 
 Item = TypeVar("Item")
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax._errors import InputError
-from auucmax._messages import visible
+from auucmax._errors import InputError, visible
 from auucmax._optional import import_optional
 from auucmax._version import __version__
 from auucmax.model import UpliftModel, load

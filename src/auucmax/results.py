@@ -10,8 +10,12 @@ compute with than a list of points. A number that is not known is None.
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Self, dataclass_transform
@@ -20,10 +24,29 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 Numbers = tuple[float, ...]
 MaybeNumbers = tuple[float | None, ...]
+_STRICT: Any = {"extra": "forbid", "allow_inf_nan": False}
+
+
+class Shown:
+    """Mixin: show a result in words at the prompt and in notebooks.
+
+    Dataclasses need ``repr=False``, or they would write all fields.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(import_module("auucmax.present.brief").text(self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return str(import_module("auucmax.present.brief").html(self))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Result:
+class Result(Shown):
     """Base class of results: subclasses are frozen, keyword-only dataclasses.
 
     Examples
@@ -36,36 +59,55 @@ class Result:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
+        cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
         dataclass(frozen=True, kw_only=True)(cls)
-
-    def __str__(self) -> str:
-        return str(import_module("auucmax.present.brief").text(self))
-
-    def _repr_html_(self) -> str:
-        return str(import_module("auucmax.present.brief").html(self))
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON."""
-        found: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json")
+        kind: Any = type(self)
+        found: dict[str, Any] = _adapter(kind).dump_python(self, mode="json")
         return found
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """Restore a result from :meth:`to_json`; raise a ValueError for anything else."""
-        found: Self = _adapter(cls).validate_python(values, strict=False)
+        found: Self = read_json(cls, values)
         return found
 
 
-_ADAPTERS: dict[type, Any] = {}
+def read_json(kind: type, values: Any) -> Any:
+    """Plain JSON as a result, or a tuple of dataclasses; a ValueError for anything else.
+
+    Files come from anywhere: nothing is converted but lists to tuples.
+    """
+    return _adapter(kind).validate_json(json.dumps(values), strict=True)
 
 
+def plain(value: Any) -> Any:
+    """Convert to dictionaries, lists, text, numbers and None; non-finite numbers become None.
+
+    >>> import numpy as np
+    >>> plain({"a": np.array([1.0, np.nan]), "b": (np.int64(2), True)})
+    {'a': [1.0, None], 'b': [2, True]}
+    """
+    if hasattr(value, "tolist"):  # of numpy or pandas
+        value = value.tolist()
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+@cache
 def _adapter(kind: type) -> Any:
-    if kind not in _ADAPTERS:
-        from pydantic import TypeAdapter
+    from pydantic import TypeAdapter
 
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
+    return TypeAdapter(kind, config=None if hasattr(kind, "__pydantic_config__") else _STRICT)
 
 
 def _check_lengths(*columns: tuple[Any, ...]) -> None:
@@ -422,7 +464,7 @@ class DifferenceFacts(TypedDict):
     control: float | None
     treated: float | None
     difference: float | None
-    step: float | None
+    few: bool
 
 
 class CheckFacts(TypedDict):

@@ -109,7 +109,6 @@ def test_plain_data_has_what_is_unusual_and_is_read_back(column):
         {"base": [0.1, 0.2, float("nan")]},
         {"effect": [0.1, 0.2, float("inf")]},
         {"effect": [True, False, True]},
-        {"effect": [0.1, 0.2, 1e300]},
         {"levels": ["a", "a"]},
         {"unknown": 1},
         {"base": 3},
@@ -120,7 +119,7 @@ def test_plain_data_has_what_is_unusual_and_is_read_back(column):
 )
 def test_plain_data_that_no_encoder_wrote_is_refused(change):
     plain = Column("zip", "category", ("a", "b"), base=(0.1, -0.2, 0.0)).to_plain()
-    with pytest.raises(ValueError, match=r"no such column|should (be|have)"):
+    with pytest.raises(ValueError, match="no such column|validation error"):
         Column.of_plain(plain | change)
 
 

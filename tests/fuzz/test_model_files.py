@@ -16,7 +16,7 @@ from tests.fuzz.feeding import feed
 from tests.model.trial_table import NAMES, trial_table
 
 from auucmax import fit, load, read_trial
-from auucmax._archive import ModelFileError
+from auucmax.model import ModelFileError
 from auucmax.present.brief import as_json, text
 from auucmax.present.page import write_report
 

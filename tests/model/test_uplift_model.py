@@ -10,8 +10,8 @@ from tests.model.arms_table import COSTS, arms_table
 from tests.model.trial_table import trial_table
 
 import auucmax
-from auucmax._archive import ModelFileError
 from auucmax._errors import InputError
+from auucmax.model import ModelFileError
 
 NAMES = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
 

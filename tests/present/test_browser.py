@@ -12,7 +12,7 @@ import pytest
 from tests.present.hostile import HOSTILE
 from tests.present.html_page import Page
 
-from auucmax._messages import visible
+from auucmax._errors import visible
 
 pytestmark = pytest.mark.gate
 

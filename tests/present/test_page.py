@@ -12,7 +12,7 @@ from tests.present.conftest import MONEY, compared
 from tests.present.hostile import HOSTILE
 from tests.present.html_page import Page
 
-from auucmax._messages import visible
+from auucmax._errors import visible
 from auucmax.model.chosen import target
 from auucmax.present.brief import brief
 from auucmax.present.page import embedded_json, shown, write_report

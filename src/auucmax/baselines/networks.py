@@ -12,8 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from auucmax._errors import InputError
-from auucmax._messages import level_of_caller
+from auucmax._errors import InputError, level_of_caller
 from auucmax._optional import import_optional
 from auucmax._validation import (
     Bools,

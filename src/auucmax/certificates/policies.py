@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._progress import track
-from auucmax._shown import Shown
 from auucmax._validation import Floats, check_column, check_positive
 from auucmax.certificates.betting import known_range
 from auucmax.certificates.blocks import block_size, check_dealings
@@ -40,6 +39,7 @@ from auucmax.certificates.fixed_bets import (
     wealth_bound,
 )
 from auucmax.certificates.known_chances import ArmMeans
+from auucmax.results import Shown
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.

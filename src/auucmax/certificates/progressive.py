@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
-from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -32,6 +31,7 @@ from auucmax.certificates.blocks import DealtUnits, check_dealings
 from auucmax.certificates.bound import shared_level
 from auucmax.certificates.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
 from auucmax.certificates.known_chances import effect_pilot, randomised
+from auucmax.results import Shown
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 

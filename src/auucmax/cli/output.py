@@ -13,9 +13,8 @@ from typing import Any
 
 import typer
 
-from auucmax._errors import InputError
+from auucmax._errors import InputError, visible, visible_lines, without_passwords
 from auucmax._files import check_target, whole_file
-from auucmax._messages import visible, visible_lines, without_passwords
 
 LONGEST_MESSAGE = 10_000  #: characters; a text from a file may have millions
 WRITERS = (".csv", ".parquet")
@@ -62,7 +61,7 @@ def show(answer: Answer, *, as_json: bool, details: bool, quiet: bool) -> None:
 
 def print_json(values: Mapping[str, Any]) -> None:
     """Print a value as one line of JSON; non-finite numbers become null."""
-    from auucmax._json import plain
+    from auucmax.results import plain
 
     typer.echo(json.dumps(plain(values), allow_nan=False, default=str))
 

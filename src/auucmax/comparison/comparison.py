@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from auucmax._errors import InputError
-from auucmax._json import plain
 from auucmax._optional import import_optional
-from auucmax._shown import Shown
 from auucmax._validation import check_level, listed
 from auucmax.data.balance import holm
 from auucmax.metrics.inference import interval_around, p_value_of
+from auucmax.results import Shown, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax._validation import Floats
 from auucmax.data.covariates import Covariates, Feature, encode
 from auucmax.data.few import LEAST_ROWS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auucmax._messages import visible
+from auucmax._errors import visible
 from auucmax._optional import import_optional
 from auucmax.data.table_errors import TableError
 

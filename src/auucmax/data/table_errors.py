@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from auucmax._errors import InputError
-from auucmax._messages import without_passwords
+from auucmax._errors import InputError, without_passwords
 from auucmax._validation import listed, unknown_columns_message
 
 # Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.

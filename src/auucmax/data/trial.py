@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from auucmax._errors import InputError
-from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -32,7 +31,7 @@ from auucmax._validation import (
 from auucmax.data.folds import make_strata, places_in_strata
 from auucmax.data.outcomes import outcome_kind
 from auucmax.encoding.frames import frame_of, is_frame
-from auucmax.results import Kind, Outcome, Roles
+from auucmax.results import Kind, Outcome, Roles, Shown
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ training rows are assigned to folds by their keys, and their numbers come from t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._json import read
 from auucmax._validation import Bools, Floats
 from auucmax.encoding.kinds import KINDS
+from auucmax.results import read_json
 
 #: Days after which what dates mean comes again.
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
@@ -85,9 +85,7 @@ class Column:
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Restore a column from ``to_plain``; raise a ValueError for anything else."""
-        usual = {own.name: own.default for own in fields(cls) if own.default is not MISSING}
-        entries = {name: [] if value == () else value for name, value in usual.items()}
-        column: Self = read(cls, entries | dict(plain), "a column")
+        column: Self = read_json(tuple[cls], [plain])[0]  # type: ignore[valid-type]
         if not _is_right(column):
             raise ValueError(f"there is no such column as {column!r}"[:200])
         return column

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from auucmax._messages import level_of_caller
+from auucmax._errors import level_of_caller
 from auucmax._validation import Bools, Floats
 from auucmax.pairs import (
     OutcomeLevels,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._messages import level_of_caller
+from auucmax._errors import level_of_caller
 from auucmax._validation import Floats
 from auucmax.pairs import column_range
 from auucmax.rows import Rows

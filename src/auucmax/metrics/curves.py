@@ -31,7 +31,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.metrics.inference import ClusterUnits, Support, rarer_outcome
 from auucmax.metrics.intervals import (
@@ -43,6 +42,7 @@ from auucmax.metrics.intervals import (
     student,
 )
 from auucmax.metrics.ranking import RankedRows
+from auucmax.results import Shown
 
 _N_DRAWS = 10_000
 

@@ -38,10 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.metrics.intervals import ArmMean, Moments, Spread
 from auucmax.metrics.ranking import RankedRows, RankingKind, arm_sums
+from auucmax.results import Shown
 
 Clusters = NDArray[np.intp]
 

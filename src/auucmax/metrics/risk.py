@@ -29,11 +29,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.metrics.curves import ArmSweep, Segments
 from auucmax.metrics.inference import ClusterUnits, Support
 from auucmax.metrics.intervals import LESS_BOTH, ArmMean, Moments, Spread, area_limits
+from auucmax.results import Shown
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from auucmax._archive import ModelFileError
 from auucmax.model.check import TrialCheck, check_trial
 from auucmax.model.chosen import Limits, Targeting, target
-from auucmax.model.file import load
+from auucmax.model.file import ModelFileError, load
 from auucmax.model.folds import Recipe
 from auucmax.model.pipeline import fit
 from auucmax.model.registry import MODELS

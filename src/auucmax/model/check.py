@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from auucmax._errors import InputError
-from auucmax._shown import Shown
 from auucmax._validation import check_level
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
@@ -21,7 +20,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.encoding.kinds import arm_text
 from auucmax.model.judge import describe_check, describe_rows, effect_of, levels_of
 from auucmax.model.pipeline import quantities_of
-from auucmax.results import ArmRows, Estimate
+from auucmax.results import ArmRows, Estimate, Shown
 
 LEVEL, POWER = 0.95, 0.8
 

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
-from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, listed
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
@@ -20,7 +19,7 @@ from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.model.reasons import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
-from auucmax.results import Decision, Missing, Plan, Terms, Why
+from auucmax.results import Decision, Missing, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.choose import Choice, check_money, choose
 from auucmax.targeting.costs import arm_costs

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from auucmax._json import plain, short
+from auucmax._errors import short
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
 from auucmax.data.chances import own_chance
@@ -41,6 +41,7 @@ from auucmax.results import (
     PolicyEvidence,
     Ratio,
     Why,
+    plain,
 )
 from auucmax.targeting.calibration import Calibration, calibrate
 

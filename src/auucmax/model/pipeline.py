@@ -246,11 +246,9 @@ def _train_kept(
     pair: Pair, names: Sequence[str], recipe: Recipe, some: Bools, work: Work
 ) -> tuple[Fitted, Formula | RankMean, Floats, Floats]:
     """Train the final model; return its formula and the encoded rows with scores."""
-    from auucmax.estimators.formula_rules import formula_of  # late: it imports all estimators
-
     with work.part("the model that is kept", work_of(names)):
         fitted = train(pair, _makes(names, recipe), some)
-        formula = formula_of(fitted.estimators[recipe.model])
+        formula = fitted.estimators[recipe.model].formula()
         # Rows of other arms may have categories of their own.
         X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
         score = np.asarray(formula(X), dtype=np.float64)

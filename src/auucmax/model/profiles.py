@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._json import plain, short
+from auucmax._errors import short
 from auucmax._validation import Floats
 from auucmax.data.binning import Binned
 from auucmax.data.covariates import Feature, encode
 from auucmax.data.few import LEAST_ROWS
-from auucmax.results import Driver, Drivers, People, Profile, Term
+from auucmax.results import Driver, Drivers, People, Profile, Term, plain
 
 TOPS = tuple(k / 10 for k in range(1, 10))  #: shares whose top is described
 MOST_COLUMNS = 8  #: of a profile

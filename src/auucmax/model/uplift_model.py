@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from auucmax._errors import InputError
-from auucmax._shown import Shown
 from auucmax._validation import Floats
 from auucmax.data.hashing import MODULUS, Checksum, row_hashes
 from auucmax.data.read_trial import trial_of
@@ -23,7 +22,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.model.folds import Recipe
-from auucmax.results import Evidence, Fit, Roles
+from auucmax.results import Evidence, Fit, Roles, Shown
 from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.quantiles import ScoreQuantiles
 
@@ -45,7 +44,7 @@ class Scorer:
 
     @property
     def columns(self) -> list[str]:
-        """The raw columns that scores are made of."""
+        """Raw columns used by the scores."""
         return [column.name for column in self.encoder.columns_]
 
     def score(self, frame: Any) -> Floats:
@@ -88,7 +87,7 @@ class UpliftModel(Shown):
 
     @property
     def columns(self) -> list[str]:
-        """The raw columns that scores are made of."""
+        """Raw columns used by the scores."""
         return list(dict.fromkeys(name for one in self.scorers for name in one.columns))
 
     @property

@@ -14,9 +14,8 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from auucmax._json import plain
-from auucmax._messages import visible
-from auucmax.results import Brief, Result
+from auucmax._errors import visible
+from auucmax.results import Brief, Result, plain
 
 #: The modules with the words for results, by the module or package that defines the result.
 _SUBJECTS = {

@@ -12,8 +12,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 
-from auucmax._json import short
-from auucmax._messages import visible
+from auucmax._errors import short, visible
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import randomisation, words
 from auucmax.present.brief import brief

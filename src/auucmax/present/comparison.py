@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.comparison.comparison import Comparison
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words

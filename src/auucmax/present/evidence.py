@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import randomisation, words
 from auucmax.present.brief import brief, in_words

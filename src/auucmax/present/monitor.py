@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.campaign.monitor import Look, Verdict
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words

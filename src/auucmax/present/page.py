@@ -21,9 +21,8 @@ import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from auucmax._errors import short, visible
 from auucmax._files import whole_file
-from auucmax._json import short
-from auucmax._messages import visible
 from auucmax._validation import check_shares, check_whole
 from auucmax.data.binning import binned
 from auucmax.model.profiles import describe_arms

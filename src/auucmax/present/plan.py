@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.campaign.plan import PlanLine, TrialPlan, What
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.data.randomisation_report import RandomisationReport
 from auucmax.data.trial import Trial, TrialSummary
 from auucmax.model.check import TrialCheck

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterable
 
-from auucmax._json import short
+from auucmax._errors import short
 from auucmax.results import Estimate, Kind, Missing, Outcome, Roles, Why
 
 # Names of outcomes that are counted: "4.5 visits". Other names are shown as they are.
@@ -311,7 +311,9 @@ def counts(names: Iterable[str], numbers: Iterable[int]) -> str:
     """
     parts = []
     for name, n in zip(names, numbers, strict=True):
-        before = "with " if " = " in name else "in arm " if is_code(name) else ""
+        before = "with " if " = " in name else ""
+        if is_code(name) and name not in ("control", "treated", "treatment"):
+            before = "in arm "
         parts.append(f"{n:,} {before}{short(name)}")
     return ", ".join(parts)
 

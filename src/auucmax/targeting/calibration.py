@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.metrics.inference import Clusters, ClusterUnits, some_rows
 from auucmax.metrics.ranking import Ranking, sorted_rows
+from auucmax.results import Shown
 
 # In simulated trials of 4,000 to 40,000 rows 3 to 8 bins come closest to the true effects, 8 to 12
 # have the least bias at the ends; with 20 the ends are already too extreme.
