@@ -26,7 +26,7 @@ def use_numpy() -> None:
 
     for module, names in (
         (kernels, ("deal_statistics", "hedged_wealth", "log_wealth", "mixture_path")),
-        (trees_kernel, ("pack", "pack_squares", "grow", "add_leaves")),
+        (trees_kernel, ("pack", "grow", "add_leaves")),
     ):
         for name in names:
             setattr(module, name, globals()[name])
@@ -152,21 +152,14 @@ def _steps(w, ends, theta, bet):
     return np.multiply.reduceat(game, np.append(0, ends[:-1]), axis=0).mean(axis=1)
 
 
-def pack(odds, slope, y, weight, scales, found):
-    chance = 1.0 / (1.0 + odds.astype(np.float64))
-    pull = slope * weight
-    _pack(pull * (chance - y) * scales[0], pull * slope * chance * (1 - chance) * scales[1], found)
-
-
-def pack_squares(minus, slope, y, weight, scales, found):
-    pull = slope * weight
-    first = np.clip(pull * (-minus.astype(np.float64) - y) * scales[0], -STEEPEST, STEEPEST)
-    _pack(first, pull * slope * scales[1], found)
-
-
-def _pack(first, second, found):
+def pack(minus, binomial, slope, y, weight, scales, found):
+    mean = -minus.astype(np.float64)
+    if binomial:
+        mean = 1.0 / (1.0 - mean)
+    pull, bend = slope * weight, mean * (1 - mean) if binomial else 1.0
+    first = np.clip(pull * (mean - y) * scales[0], -STEEPEST, STEEPEST)
     whole = (first + (HALF + 0.5)).astype(np.int64) - np.int64(HALF)
-    found[:] = (whole << HESSIAN_BITS) + (second + 0.5).astype(np.int64)
+    found[:] = (whole << HESSIAN_BITS) + (pull * slope * bend * scales[1] + 0.5).astype(np.int64)
 
 
 def add_leaves(node, values, offset, slope, score, logit):

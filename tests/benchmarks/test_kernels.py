@@ -19,7 +19,7 @@ from auucmax.estimators.boosting import Bins, Boosting, Growth
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 
 BETTING = ("hedged_wealth", "log_wealth", "mixture_path")
-TREES = ("pack", "pack_squares", "grow", "add_leaves")
+TREES = ("pack", "grow", "add_leaves")
 
 
 @pytest.mark.parametrize("ties", [False, True])

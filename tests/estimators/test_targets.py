@@ -13,7 +13,6 @@ from auucmax.estimators import (
     ensemble,
     targets,
 )
-from auucmax.estimators.formula_rules import formula_of
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN, arm_amounts, target_of
 from auucmax.rows import ArrayRows
 
@@ -169,7 +168,7 @@ def test_effects_on_numbers_are_found(model, numbers):
     fitted = model(random_state=0).fit(X, y, treatment=treated)
     score = fitted.predict(X)
     assert np.corrcoef(score, effect)[0, 1] > 0.9
-    np.testing.assert_allclose(formula_of(fitted)(X), score, atol=1e-8)
+    np.testing.assert_allclose(fitted.formula()(X), score, atol=1e-8)
     if model is not UpliftEnsemble:
         assert fitted.modelled_ == "number"
         assert np.mean(score) == pytest.approx(effect.mean(), abs=1)

@@ -16,7 +16,6 @@ from tests.strategies import forests
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
 from auucmax.estimators.formula import Formula, Part, RankMean
-from auucmax.estimators.formula_rules import formula_of
 from auucmax.estimators.trees import TreeScores
 from auucmax.model.uplift_model import Scorer
 from auucmax.results import Kind, Outcome, Roles
@@ -409,7 +408,7 @@ def fitted_ensemble(n=1_500):
     boosted = BoostedEffect(base_rounds=(40,), effect_rounds=(20,))
     model = UpliftEnsemble([ShrunkInteractions(), boosted], random_state=0)
     model.fit(learnt, y, treatment=treated)
-    return frame, encoder, formula_of(model), model.predict(features)
+    return frame, encoder, model.formula(), model.predict(features)
 
 
 def bent_example(parts, days):

@@ -30,7 +30,6 @@ from auucmax._errors import InputError
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.kinds import MISSING_TEXTS
 from auucmax.estimators.formula import Formula, Part, RankMean
-from auucmax.estimators.formula_rules import formula_of
 from auucmax.export import to_onnx
 from auucmax.model.registry import MODELS
 from auucmax.targeting.calibration import Calibration
@@ -117,7 +116,7 @@ def test_texts_that_stand_for_nothing_are_missing():
     X = encoder.transform(pd.DataFrame({"c": ["a", None, "b"] * 40}))
     y, t = trial.integers(0, 2, 120), trial.integers(0, 2, 120)
     model = TwoModels().fit(X, y, treatment=t)
-    session = session_of(to_onnx(model_of(encoder, formula_of(model))))
+    session = session_of(to_onnx(model_of(encoder, model.formula())))
     for nothing in MISSING_TEXTS:
         (score,) = session.run(["score"], {"c": np.array(["a", nothing, "b"], dtype=object)})
         np.testing.assert_allclose(score, model.predict(X[:3]), rtol=0, atol=1e-9)

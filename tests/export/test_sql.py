@@ -38,7 +38,6 @@ from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
 from auucmax._errors import InputError
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
-from auucmax.estimators.formula_rules import formula_of
 from auucmax.export import to_sql
 from auucmax.export.dialects import DIALECTS
 from auucmax.export.sql import _HIDDEN
@@ -457,7 +456,7 @@ def test_fitted_estimators(model):
     features = encoder.transform(trial.X)
     model.fit(features, trial.y, treatment=trial.treatment)
     table = pa.Table.from_pandas(trial.X)
-    query = to_sql(model_of(encoder, formula_of(model)), table="t")
+    query = to_sql(model_of(encoder, model.formula()), table="t")
     score = run(query, table)["score"].to_numpy()
     np.testing.assert_allclose(score, model.predict(features), rtol=0, atol=1e-9)
 

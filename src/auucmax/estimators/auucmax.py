@@ -11,13 +11,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_level
 from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.certify import certify
 from auucmax.certificates.paper import paper_gap
 from auucmax.data.hashing import Checksum
 from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
-from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.learning_rows import (
     Known,
     heap_weights,
@@ -412,10 +413,10 @@ class AUUCMax(UpliftEstimator):
 
     def _formula(self) -> Formula:
         if self.scaling_.kind == "unit-rows":
-            raise FormulaError(
-                "the scale should be one of columns to write a formula, got 'unit-rows' of "
-                "AUUCMax. Fit with scale='min-max'."
-            )
+            raise InputError(
+                "scale", "one of columns, to write a formula", "'unit-rows'",
+                "Fit with scale='min-max'.",
+            )  # fmt: skip
         return Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
 
     def _check_selection(self, known: Known, rows: Rows) -> None:

@@ -6,7 +6,7 @@ is here, too.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from auucmax._errors import InputError
 from auucmax._validation import (
     LARGEST,
     Bools,
@@ -29,6 +30,9 @@ from auucmax.data.hashing import Checksum
 from auucmax.metrics.functions import auuc_score
 from auucmax.rows import ArrayRows, Batch
 from auucmax.rows.base import hash_keys
+
+if TYPE_CHECKING:
+    from auucmax.estimators.formula import Formula, RankMean
 
 
 def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
@@ -260,6 +264,15 @@ class UpliftEstimator(BaseEstimator):
         """
         return self._predict(X)
 
+    def formula(self) -> Formula | RankMean:
+        """The scores as a formula, which is saved and exported.
+
+        Raises an InputError for a model whose scores are no sum of linear or logistic parts and
+        trees.
+        """
+        self._check_is_fitted()
+        return self._formula()
+
     def score(
         self,
         X: Any,
@@ -300,6 +313,12 @@ class UpliftEstimator(BaseEstimator):
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         raise NotImplementedError
+
+    def _formula(self) -> Formula | RankMean:
+        raise InputError(
+            "the model", "one that has a formula", type(self).__name__,
+            "Fit another, or score in Python.",
+        )  # fmt: skip
 
     def _check_is_fitted(self) -> None:
         check_is_fitted(self)

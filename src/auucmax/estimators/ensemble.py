@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_states
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
-from auucmax.estimators.formula import Formula, FormulaError, RankMean
-from auucmax.estimators.formula_rules import plain_formula
+from auucmax.estimators.formula import Formula, RankMean
 from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.targets import SAMPLE
 from auucmax.rows import Sample
@@ -130,12 +130,11 @@ class UpliftEnsemble(UpliftEstimator):
         return total / len(self.estimators_)
 
     def _formula(self) -> RankMean:
-        members = [plain_formula(model) for model in self.estimators_]
+        members = [m.formula() for m in self.estimators_ if isinstance(m, UpliftEstimator)]
         plain = tuple(member for member in members if isinstance(member, Formula))
-        if len(plain) < len(members):
-            raise FormulaError(
-                "the members of an ensemble should be single models to write a formula, got an "
-                "ensemble. Name its models instead."
+        if len(plain) < len(self.estimators_):
+            raise InputError(
+                "estimators", "single models that have a formula", "others", "Score in Python."
             )
         return RankMean(plain, tuple(self.knots_))
 

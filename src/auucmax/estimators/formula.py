@@ -4,8 +4,7 @@
 
 with the identity or the sigmoid as links. e(x) are the features, then hinges max(x_c - q, 0), then
 sums of trees, if there are some. Or the mean of the ranks that several such scores have. That is
-what SQL, ONNX or a short program can compute. :func:`auucmax.estimators.formula_rules.formula_of`
-makes the formula of a fitted estimator.
+what SQL, ONNX or a short program can compute. ``formula()`` of a fitted estimator returns it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,6 @@ from auucmax.estimators.trees import TreeScores
 
 LINKS = ("identity", "sigmoid")
 _TREE = [field.name for field in fields(TreeScores)]
-
-
-class FormulaError(ValueError):
-    """The scores of a model cannot be expressed as a supported formula."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +58,7 @@ class Formula:
 
     @property
     def n_features(self) -> int:
-        """p, the number of features that go in."""
+        """Number of input features, p."""
         return len(self.parts[0].coef) - len(self.hinges) - len(self.trees)
 
     @property
@@ -108,7 +103,7 @@ class RankMean:
 
     @property
     def n_features(self) -> int:
-        """p, the number of features that go in."""
+        """Number of input features, p."""
         return self.members[0].n_features
 
     def __call__(self, X: ArrayLike) -> Floats:

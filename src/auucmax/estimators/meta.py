@@ -13,7 +13,6 @@ are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,10 +25,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
-from auucmax.estimators.formula import Formula
-from auucmax.estimators.formula_rules import linear_part
+from auucmax.estimators.formula import Formula, Part
 
 
 class OverBaseModel(BaseEstimator):
@@ -113,8 +112,7 @@ class TwoModels(OverBaseModel, UpliftEstimator):
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
 
     def _formula(self) -> Formula:
-        treated, control = linear_part(self.treated_model_), linear_part(self.control_model_)
-        return Formula((treated, replace(control, weight=-1.0)))
+        return Formula((_part(self.treated_model_, 1.0), _part(self.control_model_, -1.0)))
 
 
 class ClassTransformation(OverBaseModel, UpliftEstimator):
@@ -180,7 +178,7 @@ class ClassTransformation(OverBaseModel, UpliftEstimator):
         return 2 * mean_outcome(self.model_, X) - 1
 
     def _formula(self) -> Formula:
-        return Formula((replace(linear_part(self.model_), weight=2.0),), constant=-1.0)
+        return Formula((_part(self.model_, 2.0),), constant=-1.0)
 
 
 class TransformedOutcome(OverBaseModel, UpliftEstimator):
@@ -237,7 +235,7 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
         return mean_outcome(self.model_, X)
 
     def _formula(self) -> Formula:
-        return Formula((linear_part(self.model_),))
+        return Formula((_part(self.model_, 1.0),))
 
 
 class ResponseModel(OverBaseModel, UpliftEstimator):
@@ -280,7 +278,7 @@ class ResponseModel(OverBaseModel, UpliftEstimator):
         return mean_outcome(self.model_, X)
 
     def _formula(self) -> Formula:
-        return Formula((linear_part(self.model_),))
+        return Formula((_part(self.model_, 1.0),))
 
 
 def treatment_probability(
@@ -375,6 +373,17 @@ def mean_outcome(model: Any, X: Any) -> Floats:
     """Expected outcome: P(y = 1 | x) of a classifier, or a regressor's prediction."""
     predicted = model.predict_proba(X)[:, 1] if is_classifier(model) else model.predict(X)
     return np.asarray(predicted, dtype=np.float64)
+
+
+def _part(model: Any, weight: float) -> Part:
+    """The predictions of a default model, as a part of a formula."""
+    if not isinstance(model, (LinearRegression, LogisticRegression)):
+        raise InputError(
+            "estimator", "None, LinearRegression or LogisticRegression to have a formula",
+            type(model).__name__, "Score in Python.",
+        )  # fmt: skip
+    link = "sigmoid" if is_classifier(model) else "identity"
+    return Part(weight, link, float(np.ravel(model.intercept_)[0]), np.ravel(model.coef_))
 
 
 def default_model(y: Floats) -> Any:

@@ -24,8 +24,7 @@ COMPILE_STEPS = 20_000_000  #: of all rows so far through all trees: from so man
 READY_STEPS = 1_000_000  #: the same where numba is there already, as after trees were grown
 FEW_STEPS = 20_000  #: of some rows: numpy takes these as quickly, whatever came before
 _NODES = 16_384  # nodes, of rows and trees, that numpy steps on together: they stay in the cache
-_BLOCK = 64  # rows that a compiled tree takes together
-_TABLE_BLOCK = 256  # rows that the table of a tree takes together
+_BLOCK = 256  # rows that the table of a tree takes together
 _THREAD_ROWS = 16_384  # rows that a thread takes
 _numpy_steps = 0  # of all rows so far: many batches take as long as one of all their rows
 
@@ -69,18 +68,16 @@ class TreeScores:
 
     def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
         """Predict scores, (n,), with ``num_threads`` threads (0 or None: numba's default)."""
-        if not self._pays(len(X)):
+        tables = self._tables if self._pays(len(X)) else None
+        if tables is None:
             return self.predict_slow(X)
-        from auucmax.estimators.trees_kernel import add_tables, add_trees
+        from auucmax.estimators.trees_kernel import add_tables
 
-        scores, tables = np.zeros(len(X)), self._tables
+        scores = np.zeros(len(X))
 
         def add(start: int) -> None:
             own = slice(start, start + _THREAD_ROWS)
-            if tables is None:
-                add_trees(X[own], *self._packed, _BLOCK, scores[own])
-            else:
-                add_tables(X[own], *tables, _TABLE_BLOCK, scores[own])
+            add_tables(X[own], *tables, _BLOCK, scores[own])
 
         starts = range(0, len(X), _THREAD_ROWS)
         with ThreadPoolExecutor(num_threads or n_threads()) as pool:
@@ -117,17 +114,6 @@ class TreeScores:
         # One after the other, as LightGBM adds: a sum would add in pairs.
         added = np.cumsum(self.value[node], axis=1)
         return np.zeros(len(X)) if not len(self.roots) else np.ascontiguousarray(added[:, -1])
-
-    @cached_property
-    def _packed(self) -> tuple[NDArray[Any], ...]:
-        """Compact arrays for the compiled pass: its arguments after X.
-
-        The children of a node, right and left, are neighbours, (2 m,).
-        """
-        both = np.stack([self.right, self.left], axis=1).ravel()
-        arrays = (self.feature, both, self.roots, self._steps())
-        feature, sides, roots, steps = (array.astype(np.int32) for array in arrays)
-        return feature, self.threshold, sides, self.missing_left, self.value, roots, steps
 
     @cached_property
     def _tables(self) -> TreeTables | None:

@@ -1,6 +1,6 @@
 """Numba kernels that grow and evaluate trees; imported late.
 
-Twins: ``grow_slow`` in ``boosting.py``, ``predict_slow`` in ``trees.py`` of both ways to score.
+Twins: ``grow_slow`` in ``reference.py``, ``predict_slow`` in ``trees.py``.
 
 Gradient and Hessian of a row are packed into one whole number of 64 bits, so that a histogram takes
 one addition for a row and a column. Rows are added up in blocks that are small enough for the sums
@@ -26,30 +26,18 @@ _STEEPEST = 2.0**21 - 1  # 4,096 of them are still below 2^33
 
 
 @compiled(nogil=True, error_model="numpy")
-def pack(odds, slope, y, weight, scales, found):
-    """Pack gradient and Hessian of the log-loss as integers.
+def pack(minus, binomial, slope, y, weight, scales, found):
+    """Gradient and Hessian of the loss in the score, as whole numbers, packed.
 
-    ``odds`` are those against the outcome.
+    ``minus`` is minus the linear predictor or, if ``binomial``, the odds against the outcome.
+    Gradients beyond the largest that fits count as much as it.
     """
     for i in range(found.shape[0]):
-        chance = 1.0 / (1.0 + odds[i])
+        mean = 1.0 / (1.0 + minus[i]) if binomial else -minus[i]
+        bend = mean * (1.0 - mean) if binomial else 1.0
         pull = slope[i] * weight[i]
-        first = pull * (chance - y[i]) * scales[0]
-        second = pull * slope[i] * chance * (1.0 - chance) * scales[1]
-        whole = np.int64(first + (_HALF + 0.5)) - np.int64(_HALF)
-        found[i] = (whole << HESSIAN_BITS) + np.int64(second + 0.5)
-
-
-@compiled(nogil=True, error_model="numpy")
-def pack_squares(minus, slope, y, weight, scales, found):
-    """Pack gradient and Hessian of the squared loss as integers.
-
-    ``minus`` is minus the prediction. Gradients beyond the largest that fits count as much as it.
-    """
-    for i in range(found.shape[0]):
-        pull = slope[i] * weight[i]
-        first = min(max(pull * (-minus[i] - y[i]) * scales[0], -_STEEPEST), _STEEPEST)
-        second = pull * slope[i] * scales[1]
+        first = min(max(pull * (mean - y[i]) * scales[0], -_STEEPEST), _STEEPEST)
+        second = pull * slope[i] * bend * scales[1]
         whole = np.int64(first + (_HALF + 0.5)) - np.int64(_HALF)
         found[i] = (whole << HESSIAN_BITS) + np.int64(second + 0.5)
 
@@ -269,30 +257,6 @@ def add_leaves(node, values, offset, slope, score, logit):
     for i in range(node.shape[0]):
         score[i] += values[node[i]]
         logit[i] = -(offset[i] + slope[i] * score[i])
-
-
-@compiled(nogil=True)
-def add_trees(X, feature, threshold, sides, missing_left, value, roots, steps, block, scores):
-    """Add the value of each tree to the scores (n,).
-
-    Rows are taken a block at a time, which a tree goes through while both are near the processor.
-    A leaf leads to itself, so that all rows take as many steps; and the next node is a place in a
-    table, not a branch: half of them would be guessed wrong.
-    """
-    n = len(X)
-    nodes = np.empty(block, np.int32)
-    for start in range(0, n, block):
-        size = min(block, n - start)
-        for tree in range(len(roots)):
-            nodes[:size] = roots[tree]
-            for _ in range(steps[tree]):
-                for i in range(size):
-                    node = nodes[i]
-                    x = np.float64(X[start + i, feature[node]])
-                    left = (x <= threshold[node]) | ((x != x) & missing_left[node])
-                    nodes[i] = sides[2 * node + np.int32(left)]
-            for i in range(size):
-                scores[start + i] += value[nodes[i]]
 
 
 @compiled(nogil=True)
