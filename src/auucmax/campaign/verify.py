@@ -31,7 +31,7 @@ from auucmax.certificates.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.model import UpliftModel
 from auucmax.model.guarantee import counted_range
 from auucmax.results import Estimate, Missing, Result, Roles, State, Why
-from auucmax.targeting.costs import arm_costs
+from auucmax.targeting.choose import arm_costs
 
 
 class Against(StrEnum):

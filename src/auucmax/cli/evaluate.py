@@ -40,7 +40,7 @@ def evaluate(
     shows all numbers.
     """
     if score_column is not None:
-        from auucmax.model.scores import judge_scores
+        from auucmax.model.pipeline import judge_scores
 
         if len(files) != 1:
             raise InputError("files", "DATA alone with --score-column", ", ".join(files), _HINT)

@@ -21,8 +21,7 @@ from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import other_spellings
 from auucmax.estimators.formula import Formula, Part, RankMean
 from auucmax.estimators.trees import TreeScores
-from auucmax.targeting.choose import check_money
-from auucmax.targeting.costs import arm_costs
+from auucmax.targeting.choose import arm_costs, check_money
 
 FORMAT = "auucmax model"
 VERSION = 4

@@ -6,9 +6,8 @@ from auucmax.model.check import TrialCheck, check_trial
 from auucmax.model.chosen import Limits, Targeting, target
 from auucmax.model.file import ModelFileError, load
 from auucmax.model.folds import Recipe
-from auucmax.model.pipeline import fit
+from auucmax.model.pipeline import fit, judge_scores
 from auucmax.model.registry import MODELS
-from auucmax.model.scores import judge_scores
 from auucmax.model.uplift_model import Scorer, UpliftModel
 
 __all__ = [

@@ -21,8 +21,7 @@ from auucmax.model.reasons import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.results import Decision, Missing, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
-from auucmax.targeting.choose import Choice, check_money, choose
-from auucmax.targeting.costs import arm_costs
+from auucmax.targeting.choose import Choice, arm_costs, check_money, choose
 from auucmax.targeting.quantiles import LARGE_SHIFT, ScoreShift
 from auucmax.targeting.rule import at, best_spend, check_terms, decide, plan_at, price_factor
 

@@ -14,7 +14,15 @@ import numpy as np
 
 from auucmax._errors import InputError
 from auucmax._progress import Work, working_on
-from auucmax._validation import Bools, Floats, check_choice, check_level, check_whole
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_choice,
+    check_column,
+    check_level,
+    check_whole,
+    listed,
+)
 from auucmax._version import __version__
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
@@ -46,6 +54,7 @@ from auucmax.model.guarantee import (
     progressive,
 )
 from auucmax.model.judge import (
+    LEVEL,
     arm_evidence,
     calibrated,
     one_of,
@@ -61,7 +70,6 @@ from auucmax.model.registry import (
     rivals_of,
     tree_rows,
 )
-from auucmax.model.scores import on_new_rows
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
 from auucmax.results import (
@@ -74,8 +82,7 @@ from auucmax.results import (
     PolicyEvidence,
     Why,
 )
-from auucmax.targeting.choose import check_money
-from auucmax.targeting.costs import arm_costs
+from auucmax.targeting.choose import arm_costs, check_money
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 TOP = 0.3  #: share of the top whose drivers are described; with several arms part of the budget
@@ -198,7 +205,7 @@ def fit(
             policy = _policy(trial, fitted, recipe, keys, costs, budget)
     n_held = int(recipe.held_out(keys).sum())
     evidence = replace(
-        on_new_rows(trial, [one.evidence for one in fitted], policy),
+        _on_new_rows(trial, [one.evidence for one in fitted], policy),
         basis=Basis.HELD_OUT if hold_out else Basis.CROSS_FITTED,
         n_rows=n_held or trial.n_rows,
         n_folds=None if hold_out else recipe.n_folds,
@@ -377,6 +384,40 @@ def _policy(
 # New rows, rivals, and what was fitted
 
 
+def judge_scores(trial: Trial, score: Any) -> Evidence:
+    """Evaluate scores of the rows of a trial, made by any tool.
+
+    The numbers hold if the scores were not made from these rows.
+
+    Examples
+    --------
+    >>> from auucmax.data import make_trial
+    >>> trial = make_trial(2_000, n_features=4, random_state=0)
+    >>> found = judge_scores(trial, trial.effect)
+    >>> found.arms[0].gain.value > 0, found.basis
+    (True, <Basis.NEW_ROWS: 'new rows'>)
+    """
+    if len(trial.roles.arms) > 2:
+        raise InputError(
+            "treated", "the label of one arm: one score ranks people for one arm",
+            listed(trial.roles.arms[1:]), "Name the arm.",
+        )  # fmt: skip
+    (pair,) = Pair.each(trial, row_keys(trial))
+    pair.check_copies(all_columns=True)
+    own = check_column(score, "the scores", trial.n_rows)[pair.index]
+    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1)[0])
+    return _on_new_rows(trial, [arm], PolicyEvidence(curve=arm.curve))
+
+
+def _on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEvidence) -> Evidence:
+    """Evidence on rows that no model was trained on."""
+    failed = Missing(why=Why.FAILED_CHECK)
+    return Evidence(
+        roles=trial.roles, basis=Basis.NEW_ROWS, level=LEVEL, n_rows=trial.n_rows, n_folds=None,
+        arms=tuple(arms), policy=policy, failed_check=any(one.missing == failed for one in arms),
+    )  # fmt: skip
+
+
 def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     """Evidence of a model on new rows; see :meth:`UpliftModel.evaluate`."""
     trial = _usable(trial)
@@ -419,7 +460,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
         costs = model.evidence.policy.curve.costs
         policy = policy_curve(trial, model.uplift_of(scores), costs, None)
         policy = replace(policy, missing=Missing(why=Why.NO_BUDGET))
-    found = on_new_rows(trial, arms, policy)
+    found = _on_new_rows(trial, arms, policy)
     return replace(found, failed_check=found.failed_check or model.evidence.failed_check)
 
 

@@ -39,7 +39,7 @@ from auucmax.results import (
     Roles,
     Terms,
 )
-from auucmax.targeting.costs import arm_costs
+from auucmax.targeting.choose import arm_costs
 from auucmax.targeting.rule import price_factor
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ are solved for; if nobody else prefers another arm at the final prices, it is th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Floats, check_shares
+from auucmax.encoding.kinds import arm_text
 from auucmax.metrics.allocation import Steps, arm_steps, check_costs, check_uplifts, score_steps
 
 Indices = NDArray[np.intp]
@@ -200,6 +202,22 @@ def check_money(amount: Any, name: str) -> float:
     raise InputError(
         name, f"a number, 0 or more, up to {_MOST_MONEY:g}", repr(amount), "Pass one amount."
     )
+
+
+def arm_costs(
+    cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
+) -> tuple[float, ...]:
+    """Cost of each arm, (K,), given by label or in order; 1 each by default."""
+    if isinstance(cost, Mapping):
+        given = {arm_text(label): price for label, price in cost.items()}
+        if set(given) != set(arms):
+            raise InputError(
+                "cost", f"one amount for each arm, {', '.join(map(repr, arms))}",
+                ", ".join(map(repr, given)) or "none", "Pass 0 for an arm that costs nothing.",
+            )  # fmt: skip
+        cost = [given[label] for label in arms]
+    amounts = np.broadcast_to(np.array(1.0 if cost is None else cost, dtype=object), len(arms))
+    return tuple(check_money(amount, "cost") for amount in amounts)
 
 
 # Below, worth and costs are (n, K + 1): the last column is the control, whose number is -1. Limits
