@@ -99,8 +99,7 @@ def test_a_feature_without_values_in_one_arm_has_no_difference():
     report = check_randomisation(Trial(frame, rng.integers(0, 2, 30), treatment))
     assert report.differences["difference"].isna().sum() == 2
     assert "nan" not in text(report, details=True)
-    steps = report.differences.set_index("feature")["step"]
-    assert np.isnan(steps["word=yes"])
+    assert report.differences.set_index("feature")["few"]["word=yes"]
     assert "word=yes" not in set(report.for_others().differences["feature"])
 
 

@@ -18,7 +18,7 @@ from auucmax._validation import Bools, Floats
 from auucmax.data import clustered
 from auucmax.data.clustered import Codes
 from auucmax.data.covariates import Covariates, Feature
-from auucmax.data.few import LEAST_ROWS, step_of, tellable_columns
+from auucmax.data.few import LEAST_ROWS
 
 # Below these rows for each degree of freedom the chi-square law of the likelihood ratio is too
 # short in the tail, and the F law of the linear regression is used.
@@ -81,23 +81,33 @@ def differences(covariates: Covariates, moments: ArmMoments, arms: Bools) -> pd.
 
     difference = (mean_T - mean_C) / sqrt((var_T + var_C) / 2)
 
-    ``step`` is what others see the means rounded to; not a number where they are of few people.
+    ``few``: fewer than 20 people of an arm differ from the median, or have a level, or lack it.
     """
     (control, treated), spread = moments.mean, np.sqrt(moments.variance.mean(axis=0))
     gap = treated - control
     with np.errstate(invalid="ignore", divide="ignore"):
         standardised = np.where(gap == 0, 0.0, gap / spread)
     found = {"feature": covariates.columns, "control": control, "treated": treated}
-    scale = np.where(_are_levels(covariates), 1.0, spread)
-    step = step_of(moments.known.min(axis=0), scale)
-    kept = tellable_columns(covariates, np.stack([~arms, arms]).astype(float), of_arms=True)
-    table = pd.DataFrame(found | {"difference": standardised, "step": np.where(kept, step, np.nan)})
+    few = [
+        min(np.count_nonzero(part & arm) for part in parts for arm in (arms, ~arms)) < LEAST_ROWS
+        for feature in covariates.features
+        for parts in _parts(feature)
+    ]
+    table = pd.DataFrame(found | {"difference": standardised, "few": few})
     order = np.argsort(-np.abs(np.nan_to_num(standardised, nan=0.0)), kind="stable")
     return table.iloc[order].reset_index(drop=True)
 
 
-def _are_levels(covariates: Covariates) -> list[bool]:
-    return [bool(feature.levels) for feature in covariates.features for _ in feature.columns]
+def _parts(feature: Feature) -> Iterator[list[Bools]]:
+    """For each real column, the people whom its mean is about."""
+    known = ~feature.missing
+    for level in range(len(feature.levels)):
+        own = feature.values == level
+        yield [own, known & ~own]
+    if not feature.levels:
+        # A value that most people have is the median; without one, many differ from it.
+        middle = np.median(feature.values[known]) if known.any() else 0.0
+        yield [known & (feature.values != middle)]
 
 
 def detectable_difference(treated: Bools, alpha: float, power: float = 0.8) -> float:

@@ -328,7 +328,7 @@ def _check_arm(
     detectable = balance.detectable_difference(treated, alpha)
     if not covariates.features:
         note = "balance (no feature can be used)"
-        return _Arm([], _empty("difference", "step"), _empty("p_value", "few"), [note], detectable)
+        return _Arm([], _empty("difference", "few"), _empty("p_value", "few"), [note], detectable)
     moments = balance.compute_moments(covariates, treated)
     differences = balance.differences(covariates, moments, treated)
     ratio = balance.likelihood_ratio_test(covariates, treated, codes)
@@ -544,7 +544,7 @@ class Variation(NamedTuple):
 
     @property
     def is_by_row(self) -> bool:
-        """Whether rows were randomised one by one, rather than whole clusters."""
+        """Whether rows, rather than whole clusters, were randomised."""
         return self.repeated > 0 and self.found >= BY_CLUSTER * self.expected
 
 

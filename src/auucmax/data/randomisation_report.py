@@ -6,12 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from auucmax._shown import Shown
 from auucmax.data.balance import Suspect
-from auucmax.data.few import rounded, significant
+from auucmax.results import Shown
 
 # A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
 STOP = 1e-4
@@ -82,7 +80,7 @@ class RandomisationReport(Shown):
     tests : tuple of RandomisationTest
     differences : DataFrame
         arm, feature, means of control and treated, and their standardised difference, the largest
-        first; step, what others see the means rounded to, not a number where they are of few.
+        first; few, whether that is about fewer than 20 people of an arm.
     missing : DataFrame
         arm, feature, share missing in control and treated, and p_value, the smallest first; few,
         whether fewer than 20 people of an arm lack the value, or have it.
@@ -158,17 +156,12 @@ class RandomisationReport(Shown):
 
     def for_others(self) -> RandomisationReport:
         """The report without numbers of fewer than 20 people, for pages and files to hand on."""
-        own = self.differences[self.differences["step"].notna()].reset_index(drop=True)
-        control, treated = (rounded(own[arm], own["step"]) for arm in ("control", "treated"))
-        gap = (own["treated"] - own["control"]).to_numpy()
-        per_gap = np.divide(own["difference"], gap, out=np.zeros(len(own)), where=gap != 0)
-        difference = (treated - control) * significant(per_gap)
-        return replace(
-            self,
-            tests=tuple(test.for_others(self.alpha) for test in self.tests),
-            differences=own.assign(control=control, treated=treated, difference=difference),
-            missing=self.missing[~self.missing["few"].astype(bool)].reset_index(drop=True),
+        differences, missing = (
+            table[~table["few"].astype(bool)].reset_index(drop=True)
+            for table in (self.differences, self.missing)
         )
+        tests = tuple(test.for_others(self.alpha) for test in self.tests)
+        return replace(self, tests=tests, differences=differences, missing=missing)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the report as plain lists and dictionaries."""
