@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from auucmax import make_trial
-from auucmax.certificates import betting_bound, betting_difference_bound
+from auucmax.certificates import betting_bound, certify_difference
 from auucmax.certificates.betting import AIM
 from auucmax.certificates.blocks import BlockDesign
 from auucmax.metrics import Levels
@@ -84,7 +84,7 @@ def _one(kind: Kind, seed: int, noise: int) -> tuple[float, float]:
     levels, given = Levels.of(trial.y, own, **centred), {"treatment": trial.treatment}
     if kind.compares:
         error = levels.difference(Levels.of(trial.y, other, **centred)).standard_error
-        bound = betting_difference_bound(trial.y, own, other, **given, delta=kind.delta)
+        bound = certify_difference(own, other, y=trial.y, **given, delta=kind.delta)
     else:
         error = levels.inference().gain_standard_error
         bound = betting_bound(trial.y, own, **given, delta=kind.delta)

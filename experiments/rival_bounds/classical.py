@@ -27,8 +27,9 @@ from auucmax import certify
 from auucmax._validation import ScoredRows, check_choice, check_level, check_rows, check_whole
 from auucmax.certificates.betting import known_range
 from auucmax.certificates.blocks import CENTRES
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.ranking import sorted_rows
+from experiments.rival_bounds.bound import Bound
 
 DKW_SHARE = 0.2  # of delta, for the band of G; the rest goes to the means
 

@@ -19,8 +19,9 @@ from scipy.special import betaincinv
 
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_rows, check_whole
 from auucmax.certificates.blocks import block_floor
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.ranking import RankedRows, sorted_rows
+from experiments.rival_bounds.bound import Bound
 from experiments.rival_bounds.classical import RANDOMISED, Asked, Claim, held_out_rows
 
 CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"

@@ -58,8 +58,9 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, kl_div, xlogy
 
 from auucmax._validation import Floats, check_choice, check_level
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.bound import LowerBound
 from experiments.rival_bounds.arms import Arm, auuc_of_risks
+from experiments.rival_bounds.bound import Bound
 from experiments.rival_bounds.gibbs import auuc_of_aucs, gibbs_auc, linear_rows
 
 DEFAULT_MU = (1.0, 2.0, 4.0, 8.0)

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, ScoredRows, check_level, check_whole
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.functions import auuc_score
 from experiments.rival_bounds.arms import (
     Arm,
@@ -61,6 +61,7 @@ from experiments.rival_bounds.arms import (
     check_size,
     class_rows,
 )
+from experiments.rival_bounds.bound import Bound
 
 
 def margin_bound(

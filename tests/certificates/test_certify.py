@@ -21,7 +21,7 @@ from auucmax import (
     load_hillstrom,
     make_trial,
 )
-from auucmax.certificates import ALL_BOUNDS, certify_difference, certify_thresholds
+from auucmax.certificates import certify_difference, certify_thresholds
 from auucmax.certificates.certify import METHODS
 from auucmax.metrics import BinnedLevels, score_edges
 from auucmax.rows import part_of
@@ -37,18 +37,6 @@ def halves():
 def model(halves):
     train, _ = halves
     return TwoModels().fit(train.X, train.y, treatment=train.treatment)
-
-
-def test_all_bounds_say_what_they_are():
-    assert "betting" in ALL_BOUNDS
-    for name, bound in ALL_BOUNDS.items():
-        assert bound.name == name
-        assert callable(bound.function)
-        assert bound.ranking in ("joint", "separate")
-        assert bound.rows in ("training", "held out")
-        for field in ("target", "assumptions", "formula", "reference", "validity"):
-            assert getattr(bound, field)
-    assert ALL_BOUNDS["paper"].validity.startswith("does not hold")
 
 
 @pytest.mark.parametrize("method", METHODS)

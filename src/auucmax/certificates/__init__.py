@@ -1,21 +1,15 @@
 """Lower bounds on AUUC: certificates that hold, and the paper's bound, which does not.
 
 :func:`certify` is for a fixed score, :func:`progressive_certificate` for models that are trained on
-the rows they are judged on. :data:`ALL_BOUNDS` lists every bound with its target, its
-assumptions, its formula, and whether it holds; docs/guarantees.md has the proofs. Bounds that only
-a figure needs are in ``experiments/rival_bounds``.
+the rows they are judged on; docs/guarantees.md has the proofs. Bounds that only a figure needs, and
+a table of all bounds with their assumptions and formulas, are in ``experiments/rival_bounds``.
 """
 
 from __future__ import annotations
 
-from auucmax.certificates.betting import (
-    betting_bound,
-    betting_bounds,
-    betting_difference_bound,
-)
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.betting import betting_bound, betting_bounds
+from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.certify import (
-    ALL_BOUNDS,
     Certificate,
     certify,
     certify_difference,
@@ -33,8 +27,6 @@ from auucmax.certificates.progressive import ProgressiveCertificate, progressive
 from auucmax.certificates.strata import StrataBounds, strata_bounds
 
 __all__ = [
-    "ALL_BOUNDS",
-    "Bound",
     "Certificate",
     "LowerBound",
     "PolicyCertificate",
@@ -43,7 +35,6 @@ __all__ = [
     "StrataBounds",
     "betting_bound",
     "betting_bounds",
-    "betting_difference_bound",
     "certify",
     "certify_difference",
     "certify_policy",

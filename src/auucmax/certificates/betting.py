@@ -59,7 +59,7 @@ from auucmax.certificates.blocks import (
     deal,
     deviations,
 )
-from auucmax.certificates.bound import Bound, LowerBound, shared_level
+from auucmax.certificates.bound import LowerBound, shared_level
 from auucmax.certificates.fixed_bets import (
     LARGEST_LOSS,
     BetRows,
@@ -150,41 +150,6 @@ def betting_bound(
 ) -> LowerBound:
     """Lower bound on one target, "gain" or "auuc"; options as in :func:`betting_bounds`."""
     return betting_bounds(y, score, treatment=treatment, targets=(target,), **options)[0]
-
-
-def betting_difference_bound(
-    y: ArrayLike,
-    score_a: ArrayLike,
-    score_b: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    delta: float = 0.05,
-    outcome_range: tuple[float, float] = (0.0, 1.0),
-    groups: ArrayLike | None = None,
-    n_candidates: int = 1,
-    n_dealings: int | None = None,
-    random_state: int = 0,
-    control: Any = None,
-) -> LowerBound:
-    """Lower bound on the population AUUC of score a minus that of score b.
-
-    Arguments as in :func:`betting_bounds`.
-
-    Examples
-    --------
-    >>> from auucmax import load_hillstrom
-    >>> trial = load_hillstrom()
-    >>> a, b = trial.X["womens"], trial.X["newbie"]
-    >>> bound = betting_difference_bound(trial.y, a, b, treatment=trial.treatment)
-    >>> bool(0 < bound.lower < bound.estimate < 0.007)
-    True
-    """
-    rows = check_rows(y, score_a, treatment=treatment, control=control, score_name="score_a")
-    other = check_rows(y, score_b, treatment=treatment, control=control, score_name="score_b")
-    game = Game.of(rows, [rows.score, other.score], outcome_range, None, None, groups)
-    # The centre cancels in the difference; around 1/2 the two floors are smallest.
-    (bound,) = game.bounds([1], delta, n_candidates, "hedged", n_dealings, random_state)
-    return replace(bound, name="betting-difference")
 
 
 @dataclass(frozen=True)
@@ -445,36 +410,3 @@ def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[floa
             "Python: or use method='asymptotic').",
         )  # fmt: skip
     return low, high
-
-
-_ASSUMPTIONS = (
-    "randomised trial; rows (or clusters) independent; score fixed before (or one of n_candidates);"
-    " y in a known range"
-)
-BETTING_BOUNDS = (
-    Bound(
-        name="betting",
-        function=betting_bound,
-        assumptions=_ASSUMPTIONS,
-        formula="largest theta such that it, and all smaller ones on a grid, are rejected by "
-        "mean over dealings of prod over superblocks of mean over re-dealings of "
-        "prod (1 + lambda (w - theta)) >= 1/delta",
-        reference="proved in docs/guarantees.md; betting: Waudby-Smith and Ramdas 2024; hedged "
-        "bets: after Voracek and Orabona 2025, arXiv 2505.22422",
-    ),
-    Bound(
-        name="betting-fixed",
-        function=partial(betting_bound, bets="fixed"),
-        assumptions=_ASSUMPTIONS,
-        formula="theta_0 + (ln W - ln(1/delta)) / (lambda N), W as for betting with one lambda",
-        reference="proved in docs/guarantees.md",
-    ),
-    Bound(
-        name="betting-difference",
-        function=betting_difference_bound,
-        target="AUUC of one score minus that of another, of the population",
-        assumptions=_ASSUMPTIONS,
-        formula="as betting, on the differences of the two scores' block statistics",
-        reference="proved in docs/guarantees.md",
-    ),
-)

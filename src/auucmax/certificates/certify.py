@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from auucmax._errors import InputError
-from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -20,24 +19,18 @@ from auucmax._validation import (
     check_column,
     check_labels,
     check_level,
+    check_rows,
     check_whole,
 )
-from auucmax.certificates.betting import (
-    BETTING_BOUNDS,
-    betting_bound,
-    betting_bounds,
-    betting_difference_bound,
-)
+from auucmax.certificates.betting import TARGETS, Game, betting_bound, betting_bounds
 from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
 from auucmax.certificates.held_out import HeldOut, predicted_outcome
 from auucmax.certificates.known_chances import randomised
-from auucmax.certificates.paper import PAPER_BOUNDS
 from auucmax.metrics.bins import BinnedLevels
 from auucmax.metrics.levels import Levels
+from auucmax.results import Shown
 
-#: Every bound by its name.
-ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *PAPER_BOUNDS)}
 #: The methods of certify, described.
 METHODS = {
     "betting": "hedged block betting",
@@ -383,12 +376,15 @@ def certify_difference(
     delta: float = 0.05,
     n_candidates: int = 1,
     control: Any = None,
-    **options: Any,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    groups: ArrayLike | None = None,
+    n_dealings: int | None = None,
+    random_state: int = 0,
 ) -> LowerBound:
     """Lower bound of the difference between two models' AUUC, by block betting.
 
-    A positive ``lower`` certifies that the first ranks better. ``options``: outcome_range, groups,
-    n_dealings, random_state. Everything else as in :func:`certify`.
+    A positive ``lower`` certifies that the first ranks better. Models or scores and their rows as
+    in :func:`certify`, the others as in :func:`auucmax.certificates.betting_bound`.
 
     Examples
     --------
@@ -399,18 +395,16 @@ def certify_difference(
     True
     """
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
-    rows = HeldOut.of(X, y, treatment, control)
-    scores = [rows.scores(model, mixed=True) for model in (first, second)]
+    held_out = HeldOut.of(X, y, treatment, control)
+    scores = [held_out.scores(model, mixed=True) for model in (first, second)]
     for model in (first, second):
-        n_candidates *= rows.candidates_of(model)
-    return betting_difference_bound(
-        rows.y,
-        *scores,
-        treatment=rows.treated,
-        delta=delta,
-        n_candidates=n_candidates,
-        **options,
-    )
+        n_candidates *= held_out.candidates_of(model)
+    rows = check_rows(held_out.y, scores[0], treatment=held_out.treated)
+    game = Game.of(rows, scores, outcome_range, None, None, groups)
+    # The centre cancels in the difference; around 1/2 the two floors are smallest.
+    gain = [TARGETS["gain"]]
+    (bound,) = game.bounds(gain, delta, n_candidates, "hedged", n_dealings, random_state)
+    return replace(bound, name="betting-difference")
 
 
 def certify_thresholds(

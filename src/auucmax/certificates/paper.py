@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import check_choice, check_level, check_rows
-from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.functions import auuc_score
 
 CONTROL_COUNTS = ("rarer", "printed")
@@ -136,20 +136,3 @@ def paper_gap(
         term = complexity + factor * np.sqrt(log_term / effective)
         gap += rate * (1 - rate) * (term + 25 / 48 * log_term / effective)
     return float(gap)
-
-
-PAPER_BOUNDS = (
-    Bound(
-        name="paper",
-        function=paper_bound,
-        target="AUUC, as the paper states it: population ranking risks at the observed rates",
-        ranking="separate",
-        rows="training",
-        assumptions="linear score, ||w|| <= norm, ||x|| <= radius; y is 0/1",
-        formula="AUUC - sum lam_g {C_g + [5/2 sqrt(C_g) + 5/4 sqrt(2) norm radius] sqrt(L/m_g) "
-        "+ 25/48 L/m_g}, C_g = norm radius/sqrt(m_g) + sqrt(L/(2 m_g)), L = ln(2/delta)",
-        reference="Betlei, Diemert and Amini, arXiv 2012.09897, Theorem 1 with Proposition 2",
-        validity="does not hold: a complexity of the scores is used for the 0/1 loss; "
-        "tests/certificates/test_paper.py has a counterexample",
-    ),
-)
