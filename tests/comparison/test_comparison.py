@@ -116,17 +116,7 @@ def test_drawn():
     half_effect = found.frame["effect"].mean() / 2
     assert low < half_effect < high
     assert any(np.allclose(line.get_xdata(), half_effect) for line in ax.lines)
-    assert "thick" in ax.get_xlabel()
     assert found.plot(ax=ax) is ax
-
-
-def test_one_split_has_the_interval_of_its_test_rows():
-    found = compare([TwoModels(), Spy()], TRIAL, splits=1)
-    assert np.isnan(found.differences()["p_value"].iloc[0])
-    ax = found.plot()
-    row = found.frame.set_index("model").loc[found.summary().index[0]]
-    ends = ax.lines[0].get_xdata()
-    assert ends[1] - ends[0] == pytest.approx(2 * 1.97 * row["standard_error"], rel=0.01)
 
 
 def test_unknown_reference():

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 import time
-import types
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -30,8 +28,8 @@ from tests.comparison.spies import LINEAR, TRIAL, Spy, Stubborn, fits, same
 from auucmax import ClassTransformation, Trial, TrialKFold, TwoModels, auuc_inference
 from auucmax._errors import InputError
 from auucmax._progress import is_quiet
-from auucmax.baselines import MinimaxLinear, TARNet, UpliftLambdaMART
-from auucmax.comparison import compare, run
+from auucmax.baselines import MinimaxLinear
+from auucmax.comparison import compare
 from auucmax.comparison.run import name_models
 from auucmax.data.read_trial import read_trial
 from auucmax.estimators import TransformedOutcome
@@ -91,30 +89,6 @@ def test_parameters_of_models_of_others():
     counts = compare(models, TRIAL, splits=1).frame["n_parameters"]
     assert counts[0] == 10
     assert pd.isna(counts[1])
-
-
-def test_libraries_are_imported_before_the_clock_starts(monkeypatch):
-    events = []
-
-    def clock():
-        events.append("clock")
-        return 0.0
-
-    monkeypatch.setattr(run, "import_module", events.append)
-    monkeypatch.setattr(run, "time", types.SimpleNamespace(perf_counter=clock))
-    monkeypatch.setattr(run, "fit_rows", lambda *args, **rows: events.append("fit"))
-    train, test = TRIAL.split(random_state=0)
-    expected = {
-        TARNet(): ["torch"],
-        UpliftLambdaMART(): ["lightgbm"],
-        make_pipeline(StandardScaler(), TARNet()): ["torch"],
-        TwoModels(): [],
-    }
-    for model, libraries in expected.items():
-        with pytest.raises(NotFittedError):
-            run._measure(model, train, test)
-        assert events == [*libraries, "clock", "fit", "clock"]
-        events.clear()
 
 
 def test_bars_of_models_are_off_while_the_comparison_has_its_own():

@@ -122,13 +122,10 @@ class Comparison(Shown):
     def plot(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
         """Plot the mean test AUUC of each model and of a random ranking.
 
-        The thin line is an interval of the AUUC itself, with the corrected variance of
-        :meth:`differences` (with one split, that of its test rows). These overlap even where
-        models differ clearly, and reach "random" where the gain is certain, because a split that
-        is lucky for one ranking is lucky for all. The thick line is the interval of the paired
-        difference from the best, and reaches the upright line unless that difference is
-        significant. The mark of a model that failed is hollow, and its mean that of
-        the other splits.
+        The line is the interval of the paired difference from the best, and reaches the upright
+        line unless that difference is significant. (Intervals of the AUUC itself overlap even where
+        models differ clearly: a split that is lucky for one ranking is lucky for all.) The mark of
+        a model that failed is hollow, and its mean that of the other splits.
         """
         table, gaps = self.summary(), self.differences(level=level)
         best = table["mean_auuc"].iloc[0]
@@ -139,7 +136,6 @@ class Comparison(Shown):
             _, ax = pyplot.subplots(figsize=(8, 1.3 + height * len(table)), layout="constrained")
             ax.spines[["top", "right"]].set_visible(False)
         for height, (name, mean) in enumerate(table["mean_auuc"].items()):
-            ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)
             inside = "white" if table.loc[name, "n_failed"] else _BLUE
             ax.plot(mean, height, "o", color=_BLUE, markerfacecolor=inside, ms=8)
             if height > 0:
@@ -152,11 +148,8 @@ class Comparison(Shown):
         ax.axvline(self.random, color=_GREY, ls="--", lw=1.2, zorder=0)
         ax.text(self.random, -0.6, "random", color=_GREY, va="bottom", ha="center")
         ax.set_yticks(range(len(table)), ["\n".join(lines) for lines in names])
-        splits = "one split"
-        if (n := len(self.seeds)) > 1:
-            splits = f"{n} splits (thick: of the difference from the best)"
-        xlabel = f"test AUUC, {level:.0%} interval, {splits}"
-        ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=xlabel)
+        what = f"test AUUC of {len(self.seeds)} splits, {level:.0%} interval of the difference"
+        ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=what)
         return ax
 
     @property
@@ -176,14 +169,6 @@ class Comparison(Shown):
             "models": {str(name): plain(dict(own)) for name, own in table.iterrows()},
             "splits": plain(self.frame.astype({"n_parameters": "float64"}).to_dict("records")),
         }
-
-    def _interval(self, name: str, level: float) -> tuple[float, float]:
-        """The interval of a model's mean AUUC over the splits."""
-        mean, _, low, high, _, _ = _resampled(self._by_split("auuc")[name], self._ratio(), level)
-        if len(self.seeds) == 1:
-            one = self.frame[self.frame["model"] == name].iloc[0]
-            return interval_around(mean, one["standard_error"], level, one["n_test"] - 2)
-        return low, high
 
     def _by_split(self, column: str) -> pd.DataFrame:
         """Values as an array (splits, models)."""

@@ -13,8 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from contextlib import contextmanager
 from inspect import isclass, signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +47,6 @@ MEASURED = (
 )  # fmt: skip
 RESULT = (*MEASURED, "n_train", "n_test", "error")
 
-_LIBRARIES = {"auucmax.baselines.networks": "torch", "auucmax.baselines.lambdamart": "lightgbm"}
 _MARK = b'{"auucmax_compare": 3, '  # each line of a file begins so
 
 
@@ -285,12 +283,6 @@ def _do(task: Task) -> Done:
 
 
 def _measure(model: Any, train: Trial, test: Trial) -> Measures:
-    # Importing libraries that only some models need is not part of the time of a fit.
-    for part in (model, *model.get_params().values()):
-        for module, library in _LIBRARIES.items():
-            if type(part).__module__.startswith(module):
-                with suppress(ImportError):  # the fit will say so
-                    import_module(library)
     rows = {"treatment": train.treatment}
     if train.sample_weight is not None:
         rows["sample_weight"] = train.sample_weight
