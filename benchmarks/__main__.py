@@ -40,7 +40,6 @@ NAMES = (
     "commands",
     "arms",
     "install",
-    "kernels",
 )
 PACKAGES = (
     "auucmax",
@@ -217,10 +216,6 @@ def write_more(name: str, records: list[dict[str, Any]]) -> None:
         from benchmarks.install import summary_table
 
         write(INSTALL, with_figures(INSTALL.read_text(), name, summary_table(records)))
-    if name == "kernels":
-        from benchmarks.kernels import sentence
-
-        write(INSTALL, with_figures(INSTALL.read_text(), name, sentence(records)))
     if name != "scale":
         return
     from benchmarks.scale import guide

@@ -1,7 +1,8 @@
-"""Seconds that a command takes from the shell, of a CSV file of the Hillstrom trial.
+"""What a command costs from the shell, of a CSV file of the Hillstrom trial.
 
 User CPU seconds of the whole process, the lowest of three runs, which a busy machine disturbs
 least, and their ratio to ``python -c "import sklearn, pandas"``, measured in turn with them.
+``functions`` and ``files``: how many functions of the package a command calls, in how many files.
 ``goal`` is in seconds. The case ``before`` is an earlier commit: ``git worktree add DIR COMMIT``,
 then ``python -m benchmarks commands --tree DIR --keep``. Without ``--tree`` this tree is measured,
 as the case ``after``.
@@ -21,9 +22,32 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = 3
 FIT = "fit hillstrom.csv --treatment mail --outcome visit --model auucmax -o model"
 REFERENCE = "import sklearn, pandas"
+#: Prints how many functions of the package a command calls, and in how many files.
+COUNT = """
+import sys, threading
+from pathlib import Path
+import auucmax
+from auucmax.cli import main
+home, found = str(Path(auucmax.__file__).parent), set()
+
+def seen(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_flags & 1 and code.co_filename.startswith(home):
+        if not code.co_name.startswith("<"):
+            found.add((code.co_filename, code.co_qualname))
+
+threading.setprofile(seen)
+sys.setprofile(seen)
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    print(len(found), len({file for file, _ in found}))
+"""
 #: Command -> its goal, and command lines: the first that works counts, the newest comes first.
 COMMANDS: dict[str, tuple[float, tuple[str, ...]]] = {
     "fit": (4.0, (FIT,)),
+    "fit by default": (30.0, (FIT.replace("--model auucmax ", ""),)),
     "report": (2.0, ("report model -o page.html", "report model hillstrom.csv -o page.html")),
     "target": (2.0, ("target model hillstrom.csv --share .3 -o list.csv",)),
     "wrong name": (0.6, (FIT.replace("hillstrom.csv", "absent.csv"),)),
@@ -45,6 +69,7 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         for _ in range(1 if arguments.quick else RUNS):
             for name, call in calls.items():
                 seconds[name].append(user_seconds(call, place))
+        counts = {name: count_calls(line.split(), place) for name, line in lines.items()}
     best = {name: min(found) for name, found in seconds.items()}
     return [
         {
@@ -55,6 +80,8 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             "line": f"auucmax {lines[name]}" if name in lines else f'python -c "{REFERENCE}"',
             "seconds": best[name],
             "ratio": best[name] / best["import"],
+            "functions": counts[name][0] if name in counts else None,
+            "files": counts[name][1] if name in counts else None,
             "goal": COMMANDS[name][0] if name in COMMANDS else None,
         }
         for name in calls
@@ -63,11 +90,16 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 def table_of(records: list[dict[str, Any]]) -> str:
     """Seconds, ratio and goal of each command."""
-    lines = [f"{'tree':<28} {'command':<12} {'user s':>8} {'to imports':>12} {'goal':>6}"]
+    lines = [
+        f"{'tree':<28} {'command':<12} {'user s':>8} {'to imports':>12} {'goal':>6} "
+        f"{'functions':>10} {'files':>6}"
+    ]
     for record in records:
         tree = f"{record['case']} ({record['commit']})"
         goal = "-" if record["goal"] is None else f"{record['goal']:.1f}"
         numbers = f"{record['seconds']:>8.2f} {record['ratio']:>12.2f} {goal:>6}"
+        calls = [record.get(what) or "-" for what in ("functions", "files")]  # older records
+        numbers += f" {calls[0]:>10} {calls[1]:>6}"
         lines.append(f"{tree:<28} {record['command']:<12} {numbers}")
     shown = dict.fromkeys(f"{record['command']}: {record['line']}" for record in records)
     return "\n".join([*lines, "", *shown])
@@ -89,6 +121,14 @@ def user_seconds(call: list[str], place: dict[str, Any]) -> float:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime
+
+
+def count_calls(words: list[str], place: dict[str, Any]) -> list[int]:
+    """How many functions of the package a command calls, and in how many files."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, *words], **place, capture_output=True, text=True, check=False
+    )
+    return [int(number) for number in done.stdout.splitlines()[-1].split()]
 
 
 def _working(name: str, lines: tuple[str, ...], place: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ A case is (case name, library, rows, features, module:function, arguments). The 
 once with the arguments to set up and returns a callable; that is called once to warm up and then
 five times, or three if it takes long; if it takes very long, the warm-up is all. ``seconds`` is the
 median, ``peak_mb`` the highest resident memory during one more call, above what was resident before
-it, and ``resident_mb`` the highest in all. A callable with a method ``facts`` has its say, too.
+it, and ``resident_mb`` the highest in all.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def measure(case: Case) -> dict[str, Any]:
     if warm_up <= VERY_LONG:
         with _MemoryWatch() as watch:  # apart: looking costs time
             call()
-    return getattr(call, "facts", dict)() | {
+    return {
         "seconds": statistics.median(seconds),
         "peak_mb": watch.peak_mb,
         "resident_mb": watch.resident_mb,

@@ -4,7 +4,6 @@ fit     AUUC-max in memory and from Parquet files, without a choice of the norm 
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
 command ``auucmax fit`` with its defaults
-pass    one reading of the files, alone and with what is summed; histograms take two
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
         from a cached DataFrame: AUUC-max packs its columns, Spark ML assembles them to vectors and
@@ -17,7 +16,6 @@ all that the process holds. Files are made once, in the system's folder for temp
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import tempfile
 from collections.abc import Callable
@@ -40,7 +38,6 @@ REFERENCES = {
     "to TM LightGBM": ["TM LightGBM"],
     "to in memory": ["auucmax", "auucmax fit"],
 }
-PASSES = ("reading", "first look", "gradient", "histogram")
 LIBRARIES = {
     "auucmax": "memory_auucmax",
     "auucmax as it comes": "memory_searched",
@@ -61,11 +58,6 @@ def cases(*, quick: bool = False) -> list[Case]:
     ]
     found.append(_case("fit", "CausalML uplift forest", FOREST_ROWS, "forest"))
     found.append(_case("command", "auucmax fit", sizes[-1], "command"))
-    found += [
-        _case("pass", kind, rows, "one_pass", kind=kind)
-        for rows in (sizes if quick else SIZES[1:])
-        for kind in PASSES
-    ]
     spark = sizes if quick else SIZES[1:]
     for rows in spark:
         found += [
@@ -145,80 +137,17 @@ def in_memory(rows: int) -> tuple[Any, Any, Any]:
 
 
 def stream_auucmax(rows: int) -> Callable[[], Any]:
-    return _CountedFit(streamed(rows), selection=None)
+    from auucmax import AUUCMax
+
+    stream = streamed(rows)
+    return lambda: AUUCMax(selection=None).fit(stream)
 
 
 def stream_searched(rows: int) -> Callable[[], Any]:
-    return _CountedFit(streamed(rows), random_state=0)
-
-
-class _CountedFit:
-    """A fit that knows how often it has read all rows."""
-
-    def __init__(self, stream: Any, **settings: Any) -> None:
-        self.stream, self.settings, self.n_readings = stream, settings, 0
-
-    def __call__(self) -> Any:
-        from auucmax import AUUCMax
-        from auucmax.rows import Rows
-
-        counted, stream = self, self.stream
-
-        class Counted(Rows):
-            names = stream.names
-
-            def batches(self) -> Any:
-                counted.n_readings += 1
-                return stream.batches()
-
-        self.n_readings = 0
-        return AUUCMax(**self.settings).fit(Counted())
-
-    def facts(self) -> dict[str, Any]:
-        return {"readings": self.n_readings}
-
-
-def one_pass(rows: int, kind: str) -> Callable[[], Any]:
-    """One reading of the files, with nothing, or with one summary, of every batch."""
     from auucmax import AUUCMax
-    from auucmax.estimators.learning_rows import known_of
-    from auucmax.pairs import StreamedObjective
 
     stream = streamed(rows)
-    if kind == "reading":
-        return lambda: stream.total(_n_rows)
-    if kind == "first look":
-        return lambda: known_of(stream, "min-max")
-    if kind == "histogram":
-        model = AUUCMax(selection=None).fit(streamed(SIZES[0]))
-        return partial(score_histogram_pass, stream, model)
-    w = AUUCMax(selection=None).fit(streamed(SIZES[0])).coef_
-    return _Gradient(StreamedObjective(stream, known=known_of(stream, "min-max").sums), w)
-
-
-class _Gradient:
-    """Loss and gradient at points near the minimiser, never the same twice."""
-
-    def __init__(self, objective: Any, w: Any) -> None:
-        self.objective, self.w, self.n_calls = objective, w, 0
-
-    def __call__(self) -> Any:
-        self.n_calls += 1
-        return self.objective.value_and_gradient(self.w * (1 + 1e-3 * self.n_calls))
-
-    def facts(self) -> dict[str, Any]:
-        summary = self.objective.field_at(self.w).summary
-        return {"bins": summary.bins.size, "bytes": len(pickle.dumps(summary))}
-
-
-def _n_rows(batch: Any) -> Any:
-    return np.array(len(batch.y))
-
-
-def score_histogram_pass(stream: Any, model: Any) -> Any:
-    from auucmax.metrics import score_levels
-
-    return score_levels(stream, model)  # two readings
+    return lambda: AUUCMax(random_state=0).fit(stream)
 
 
 def stream_evaluation(rows: int) -> Callable[[], Any]:
@@ -350,103 +279,28 @@ def spark_session() -> Any:
     return session
 
 
-# What the table cannot show: memory, and a model of the cost.
+# What the table cannot show: memory. And what pages show of the table.
 
 Known = dict[tuple[str, str, int], dict[str, Any]]
-PAPER_ROWS, EXECUTORS, EXECUTOR_CORES, PARTITIONS = 10**10, 100, 4, 1600
 
 
 def summary(records: list[dict[str, Any]]) -> str:
-    """All that is resident, and what the passes say that fits take."""
-    known = _known(records)
-    lines = [
+    """All that is resident."""
+    return "\n".join(
         f"resident {library:<22} {rows:>12,} rows: {record['resident_mb']:8,.0f} MB"
-        for (case, library, rows), record in known.items()
+        for (case, library, rows), record in _known(records).items()
         if (case in ("fit", "stream") and "auucmax" in library) or case == "stream"
-    ]
-    return "\n".join([*lines, "", *_cost_lines(known)])
+    )
 
 
 def _known(records: list[dict[str, Any]]) -> Known:
     return {(r["case"], r["library"], r["rows"]): r for r in records if r["seconds"] is not None}
 
 
-def _cost_lines(known: Known) -> list[str]:
-    passes = {kind: known.get(("pass", kind, CRITEO_ROWS)) for kind in PASSES}
-    if not all(passes.values()):
-        return []
-    gradient = passes["gradient"] or {}
-    lines = [
-        f"a row and a pass, {FEATURES} columns of float32, 2 cores: "
-        + ", ".join(f"{kind} {1e9 * cost:.0f} ns" for kind, cost in _row_costs(known).items()),
-        f"a summary: {gradient['bins']:,} bins, {gradient['bytes'] / 1e6:.2f} MB = "
-        f"8 bytes x 4 classes x 6 powers x (columns + 1) x bins",
-    ]
-    for case, rows, readings, expected, measured in _checked(known):
-        lines.append(
-            f"{case:<6} {rows:>12,} rows, {readings} readings: expected {expected:7.2f} s, "
-            f"measured {measured:7.2f} s"
-        )
-    paper = _on_paper(known)
-    if paper:
-        lines += [
-            f"on Spark here (2 cores): {paper['fixed']:.1f} s a fit + {paper['row_ns']:.0f} ns a "
-            f"row, {paper['row_bytes']:.0f} bytes a row kept in the executors",
-            f"on paper, {PAPER_ROWS:,} rows, {EXECUTORS} executors of {EXECUTOR_CORES} cores: "
-            f"{paper['work']:.0f} s of work a fit if it divides by the cores, "
-            f"{paper['readings']} jobs, each moving {PARTITIONS:,} summaries, "
-            f"{paper['moved_mb']:,.0f} MB in all; {paper['kept_gb']:.0f} GB an executor",
-        ]
-    return lines
-
-
-def _row_costs(known: Known) -> dict[str, float]:
-    """Seconds a row of each pass."""
-    return {
-        kind: known["pass", kind, CRITEO_ROWS]["seconds"] / CRITEO_ROWS
-        for kind in PASSES
-        if ("pass", kind, CRITEO_ROWS) in known
-    }
-
-
-def _checked(known: Known) -> list[tuple[str, int, int, float, float]]:
-    """Fits from Parquet: a first look, and a gradient a further reading; expected and measured."""
-    cost, found = _row_costs(known), []
-    for (case, library, rows), record in known.items():
-        if library == "auucmax from Parquet" and "readings" in record and len(cost) == len(PASSES):
-            expected = rows * (cost["first look"] + (record["readings"] - 1) * cost["gradient"])
-            found.append((case, rows, record["readings"], expected, record["seconds"]))
-    return found
-
-
-def _on_paper(known: Known) -> dict[str, float]:
-    """10^10 rows on 100 executors of 4 cores, from the time on two worker processes here."""
-    large = known.get(("spark", "auucmax on Spark", CRITEO_ROWS))
-    small = known.get(("spark", "auucmax on Spark", SIZES[1]))
-    fit = known.get(("fit", "auucmax from Parquet", CRITEO_ROWS))
-    gradient = known.get(("pass", "gradient", CRITEO_ROWS))
-    if not (large and small and fit and gradient):
-        return {}
-    slope = (large["seconds"] - small["seconds"]) / (CRITEO_ROWS - SIZES[1])
-    row_bytes = 4 * (FEATURES + 1)  # features, outcome and treatment: see auucmax.spark.packed
-    return {
-        "fixed": small["seconds"] - slope * SIZES[1],
-        "row_ns": 1e9 * slope,
-        "row_bytes": row_bytes,
-        "work": slope * 2 * PAPER_ROWS / (EXECUTORS * EXECUTOR_CORES),
-        "readings": fit["readings"],
-        "moved_mb": PARTITIONS * gradient["bytes"] / 1e6,
-        "kept_gb": PAPER_ROWS * row_bytes / EXECUTORS / 1e9,
-    }
-
-
 def guide(records: list[dict[str, Any]]) -> str:
-    """What the guide to large tables says of the cost, in Markdown."""
+    """The table of the guide to large tables."""
     known = _known(records)
-    rows = [
-        "| rows | one fit | seconds | resident MB |",
-        "|---:|---|---:|---:|",
-    ]
+    lines = ["| rows | one fit | seconds | resident MB |", "|---:|---|---:|---:|"]
     words = {
         "auucmax": "AUUC-max, in memory",
         "auucmax from Parquet": "AUUC-max, from Parquet",
@@ -461,34 +315,5 @@ def guide(records: list[dict[str, Any]]) -> str:
             for case in ("fit", "spark", "stream"):
                 if record := known.get((case, library, n)):
                     memory = "" if case == "spark" else f"{record['resident_mb']:,.0f}"
-                    rows.append(f"| {n:,} | {label} | {record['seconds']:.2f} | {memory} |")
-    cost, paper = _row_costs(known), _on_paper(known)
-    if len(cost) < len(PASSES) or not paper:
-        return "\n".join(rows)
-    checks = "; ".join(
-        f"{expected:.2f} s expected and {measured:.2f} s measured at {n:,} rows, in {readings} "
-        f"readings"
-        for case, n, readings, expected, measured in _checked(known)
-    )
-    return "\n".join(
-        [
-            *rows,
-            "",
-            f"A first look costs {1e9 * cost['first look']:.0f} ns a row of {FEATURES} columns on "
-            f"two cores, each further reading {1e9 * cost['gradient']:.0f} ns (reading alone: "
-            f"{1e9 * cost['reading']:.0f}, from plain Parquet files that the system has in its "
-            f"memory), a histogram of the scores, which takes two readings, "
-            f"{1e9 * cost['histogram']:.0f}. For fits that makes {checks}.",
-            "",
-            f"On Spark, from a DataFrame that is cached, a fit took {paper['fixed']:.1f} s and "
-            f"{paper['row_ns']:.0f} ns a row here, and keeps {paper['row_bytes']:.0f} bytes a row "
-            f"in the executors. A partition sends "
-            f"8 bytes x 4 classes x 6 powers x (columns + 1) for every bin of the scores, "
-            f"{paper['moved_mb'] / PARTITIONS:.2f} MB here. For {PAPER_ROWS:,} rows on {EXECUTORS} "
-            f"executors of {EXECUTOR_CORES} cores that is, on paper: {paper['work']:.0f} s of work "
-            f"if it divides by the cores, in {paper['readings']:.0f} passes, each of which after "
-            f"the first moves {PARTITIONS:,} summaries or {paper['moved_mb'] / 1000:.1f} GB to the "
-            f"few tasks that add them; {paper['kept_gb']:.0f} GB an executor. Nobody has measured "
-            f"that.",
-        ]
-    )
+                    lines.append(f"| {n:,} | {label} | {record['seconds']:.2f} | {memory} |")
+    return "\n".join(lines)

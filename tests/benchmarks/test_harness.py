@@ -58,29 +58,6 @@ def test_the_guide_has_the_figures_of_the_kept_results():
     assert command.PICTURE.exists()
 
 
-def test_the_cost_of_a_fit_is_that_of_its_passes():
-    def record(case, library, rows, seconds, **more):
-        more = {"resident_mb": 500.0} | more
-        return {"case": case, "library": library, "rows": rows, "seconds": seconds} | more
-
-    n = scale.CRITEO_ROWS
-    costs = {"reading": 1.0, "first look": 2.0, "gradient": 1.5, "histogram": 3.0}
-    records = [
-        record("pass", kind, n, seconds, bins=10, bytes=1e6) for kind, seconds in costs.items()
-    ]
-    records += [
-        record("fit", "auucmax from Parquet", n, 7.0, readings=4),
-        record("stream", "auucmax from Parquet", 2 * n, None, readings=4),
-        record("spark", "auucmax on Spark", 1_000_000, 5.0),
-        record("spark", "auucmax on Spark", n, 5.0 + (n - 1e6) * 1e-6),
-    ]
-    text = scale.guide(records)
-    assert f"6.50 s expected and 7.00 s measured at {n:,} rows" in text
-    assert "a fit took 4.0 s and 1000 ns a row here" in text
-    assert "50 s of work" in text  # 1e-6 s a row on 2 cores, 1e10 rows, 400 cores
-    assert "expected    6.50 s, measured    7.00 s" in scale.summary(records)
-
-
 def test_a_case_can_be_measured_again(tmp_path, monkeypatch):
     for name in ("RESULTS", "PAGE"):
         monkeypatch.setattr(command, name, tmp_path / name)
@@ -144,7 +121,7 @@ def test_sizes_and_libraries():
 @pytest.mark.gate
 def test_certificates_can_be_measured():
     assert {c.rows for c in certify.cases()} == {100_000, 1_000_000, 5_000_000}
-    for name in ("dkw-bernstein", "certify", "histogram", "progressive"):
+    for name in ("betting-fixed", "certify", "histogram", "progressive"):
         function = f"benchmarks.certify:{certify.LIBRARIES[name]}"
         assert measure(Case("held out", name, 2000, 0, function, {"rows": 2000}))["seconds"] > 0
 
