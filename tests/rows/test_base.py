@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
-from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, Share, ask, base, part_of, together
+from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, Share, ask, part_of, together
 from auucmax.rows.base import FIRST_KEY, order_mark
 
 
@@ -44,10 +44,9 @@ def viewed(rows, steps):
 @given(
     edges=st.lists(st.integers(0, 60), max_size=5),
     steps=st.lists(st.sampled_from(["map", "part", "share"]), max_size=3),
-    cache=st.booleans(),
     seed=st.integers(0, 9),
 )
-def test_views_and_caches_are_those_of_the_rows_in_memory(edges, steps, cache, seed):
+def test_views_are_those_of_the_rows_in_memory(edges, steps, seed):
     X, y, treatment = made(seed=seed)
     memory = viewed(ArrayRows(X, y.astype(float), treatment == 1), steps)
     source = ListedRows(X, y, treatment, edges)
@@ -55,15 +54,6 @@ def test_views_and_caches_are_those_of_the_rows_in_memory(edges, steps, cache, s
     expected = memory.total(listed, n_rows)
     assert rows.total(listed, n_rows) == expected
     assert rows.names == memory.names
-    if cache:
-        with rows.cached() as kept, memory.cached() as same:
-            before = source.n_readings
-            assert kept.total(listed, n_rows) == same.total(listed, n_rows) == expected
-            assert source.n_readings == before
-            if expected[1]:
-                batch = next(iter(kept.batches()))
-                assert batch.X.dtype == np.float32
-                assert batch.weight is None
 
 
 def test_parts_are_every_row_once_and_a_share_is_about_its_size():
@@ -90,45 +80,6 @@ def test_weights_and_frames_go_along():
     assert few.weight.tolist() == [1.0, 3.0]
     assert few.keys.tolist() == [0, 2]
     assert rows.map(lambda frame: frame[["b"]].to_numpy(), ("b",)).X.tolist() == [[1], [2], [3]]
-
-
-class Weighted(Rows):
-    names, weighted = ("a",), True
-
-    def batches(self):
-        for k in (0, 5):
-            keys = np.arange(k, k + 5, dtype=np.uint64)
-            yield Batch(keys[:, None] * 1.0, keys % 2.0, keys % 2 == 0, keys, keys * 0.5)
-
-
-def test_weights_are_cached():
-    with Weighted().cached() as kept:
-        assert np.concatenate([b.weight for b in kept.batches()]).tolist() == [
-            k / 2 for k in range(10)
-        ]
-
-
-class Widening(Rows):
-    names = ("a", "b")
-
-    def batches(self):
-        keys = np.arange(3, dtype=np.uint64)
-        for kind in (np.float32, np.float64):
-            yield Batch(np.ones((3, 2), kind), keys % 2.0, keys % 2 == 0, keys)
-
-
-def test_a_cache_rounds_nothing():
-    with pytest.raises(TypeError, match=r"float64.*float32.*safe"), Widening().cached():
-        pass
-
-
-def test_batches_of_a_cache_are_of_one_size_and_hold_columns_together(monkeypatch):
-    monkeypatch.setattr(base, "_CACHED_ROWS", 7)
-    X, y, treatment = made()
-    with ListedRows(X, y, treatment, [10, 11, 40]).cached() as kept:
-        batches = list(kept.batches())
-    assert [len(batch.y) for batch in batches] == [7] * 8 + [4]
-    assert all(batch.X.flags.f_contiguous for batch in batches)
 
 
 def steps_of(rows, n):
@@ -174,8 +125,6 @@ def test_no_rows_at_all():
 
     with pytest.raises(ValueError, match="at least one row, got none"):
         Empty().total(n_rows)
-    with Empty().cached() as kept, pytest.raises(ValueError, match="at least one row"):
-        kept.total(n_rows)
 
 
 # The mark of rows and their order.

@@ -18,16 +18,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._asking import drive
-from auucmax._files import private_folder
 from auucmax._validation import Bools, Floats
 from auucmax.data.hashing import mix_bits, numbers_for, row_hashes
 
@@ -61,7 +58,6 @@ Question = Generator[list[tuple["Rows", Sequence[Summary]]], list[list[Any]], T]
 
 MAX_BYTES = 2**25  #: of a summary, unless the rows say that it should be smaller
 _HASHED = 2**14  # keys whose hashes are made in the cache of the processor
-_CACHED_ROWS = 2**17  # of a batch that is read from the cache
 
 
 class Batch(NamedTuple):
@@ -133,16 +129,12 @@ class Rows:
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
         """A view with transformed features, by an encoder or scaling; ``names``: new names."""
         names = self.names if names is None else tuple(names)
-        return _View(self, (Mapped(transform, len(names)),), names)
+        return View(self, (Mapped(transform, len(names)),), names)
 
     def part(self, part: Step) -> Rows:
         """A view of a subset: a :class:`HashedPart` (fold) or a :class:`Share`."""
         self.keep_order()
-        return _View(self, (part,), self.names)
-
-    def cached(self) -> AbstractContextManager[Rows]:
-        """Context in which numeric rows are cached for cheap repeated reading."""
-        return _on_disk(self)
+        return View(self, (part,), self.names)
 
     def keep_order(self) -> None:
         """Require the same row order in all later readings."""
@@ -152,12 +144,12 @@ class Rows:
         return ValueError("rows should hold at least one row, got none. Check their source.")
 
 
-class _View(Rows):
+class View(Rows):
     """A view that transforms batches."""
 
     def __init__(self, rows: Rows, steps: tuple[Step, ...], names: tuple[str, ...]) -> None:
-        self.source: Rows = rows.source if isinstance(rows, _View) else rows
-        self.steps: tuple[Step, ...] = (*(rows.steps if isinstance(rows, _View) else ()), *steps)
+        self.source: Rows = rows.source if isinstance(rows, View) else rows
+        self.steps: tuple[Step, ...] = (*(rows.steps if isinstance(rows, View) else ()), *steps)
         self.names, self.max_bytes, self.weighted = names, rows.max_bytes, rows.weighted
 
     def batches(self) -> Iterator[Batch]:
@@ -169,11 +161,6 @@ class _View(Rows):
     def total(self, *summaries: Summary) -> list[Any]:
         (totals,) = self.source.total(_Viewed(self.steps, summaries))
         return list(totals.values)
-
-    def cached(self) -> AbstractContextManager[Rows]:
-        # Rows of a cluster must not come here: only summaries leave it, so it caches for itself.
-        own = getattr(self.source, "cached_view", None)
-        return _on_disk(self) if own is None else own(self.steps, self.names)
 
     def keep_order(self) -> None:
         self.source.keep_order()
@@ -257,7 +244,7 @@ def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
     """Answer requests with one reading of each source."""
     sources: dict[int, tuple[Rows, dict[tuple[Step, ...], list[int]]]] = {}
     for number, (rows, _) in enumerate(asked):
-        source, steps = (rows.source, rows.steps) if isinstance(rows, _View) else (rows, ())
+        source, steps = (rows.source, rows.steps) if isinstance(rows, View) else (rows, ())
         views = sources.setdefault(id(source), (source, {}))[1]
         views.setdefault(steps, []).append(number)
     answers: list[list[Any]] = [[]] * len(asked)
@@ -445,56 +432,8 @@ class ArrayRows(Rows):
         X, y, treated, keys, weight = batch
         return ArrayRows(X, y, treated, weight, names=names, keys=keys)
 
-    @contextmanager
-    def cached(self) -> Iterator[ArrayRows]:
-        yield self
 
-
-# On the disk, and in threads
-
-
-class _DiskRows(Rows):
-    """Numeric rows in temporary files, one per field of a batch."""
-
-    def __init__(self, folder: Path, rows: Rows, kinds: list[np.dtype[Any]], width: int) -> None:
-        self.names, self.max_bytes, self.width = rows.names, rows.max_bytes, width
-        self.weighted = rows.weighted
-        places = (folder / name for name in Batch._fields)
-        self.files = list(zip(places, kinds, strict=True))
-
-    def batches(self) -> Iterator[Batch]:
-        with ExitStack() as stack:
-            files = [(stack.enter_context(file.open("rb")), kind) for file, kind in self.files]
-            while True:
-                y, treated, keys, weight = (
-                    np.fromfile(file, kind, _CACHED_ROWS) for file, kind in files[1:]
-                )
-                if not len(y):
-                    return
-                file, kind = files[0]
-                X = np.fromfile(file, kind, len(y) * self.width).reshape(len(y), self.width)
-                own = weight if self.weighted else None
-                yield Batch(np.asfortranarray(X), y, treated, keys, own)
-
-
-@contextmanager
-def _on_disk(rows: Rows) -> Iterator[Rows]:
-    """Write rows to temporary files in one reading; the rows themselves if there is no space."""
-    kinds: list[np.dtype[Any]] = []
-    with private_folder() as folder:
-        with ExitStack() as stack:
-            files = [stack.enter_context((folder / name).open("wb")) for name in Batch._fields]
-            for X, y, treated, keys, weight in rows.batches():
-                if not len(y):
-                    continue
-                own = np.full(len(y), np.nan) if weight is None else weight
-                arrays = [np.ascontiguousarray(field) for field in (X, y, treated, keys, own)]
-                kinds = kinds or [array.dtype for array in arrays]
-                for file, array, kind in zip(files, arrays, kinds, strict=True):
-                    # "safe": a later batch of a wider type is an error, and never rounded.
-                    array.astype(kind, casting="safe", copy=False).tofile(file)
-                width = arrays[0].shape[1]
-        yield _DiskRows(folder, rows, kinds, width) if kinds else rows
+# Threads
 
 
 def _in_order(

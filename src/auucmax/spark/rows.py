@@ -10,7 +10,7 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, isqrt
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +23,7 @@ from auucmax._validation import listed
 from auucmax.data.table_errors import TableError, changed_message, feature_columns
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
-from auucmax.rows.base import FIRST_KEY, Mapped, Step, Summary, order_mark, plus
+from auucmax.rows.base import FIRST_KEY, Mapped, Step, Summary, View, order_mark, plus
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -182,22 +182,6 @@ class SparkRows(Rows):
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
         return cls(frame, PartitionRows(columns))
 
-    def cached(self) -> AbstractContextManager[Rows]:
-        """Context in which packed rows are cached in the executors."""
-        return self.cached_view((), self.names)
-
-    @contextmanager
-    def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
-        """Context in which the rows of a view are cached in the executors."""
-        mapped = any(isinstance(step, Mapped) for step in steps)
-        dtype = "float64" if mapped else self.reading.dtype
-        packed = PackedRows(names, dtype)
-        rows = _PackingRows(self, steps, packed)
-        try:
-            yield rows
-        finally:
-            rows.forget()
-
     def keep_order(self) -> None:
         """Raise an error if later readings have another row order.
 
@@ -262,6 +246,20 @@ class _Seen:
 
 def n_rows_of(batch: Batch) -> int:
     return len(batch.y)
+
+
+@contextmanager
+def cached(rows: Rows) -> Iterator[Rows]:
+    """Context in which rows, or a view of them, are packed and kept in the executors' memory."""
+    source, steps = (rows.source, rows.steps) if isinstance(rows, View) else (rows, ())
+    assert isinstance(source, SparkRows)
+    mapped = any(isinstance(step, Mapped) for step in steps)
+    packed = PackedRows(rows.names, "float64" if mapped else source.reading.dtype)
+    kept = _PackingRows(source, steps, packed)
+    try:
+        yield kept
+    finally:
+        kept.forget()
 
 
 class _PackingRows(SparkRows):

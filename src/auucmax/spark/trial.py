@@ -38,6 +38,7 @@ from auucmax.spark.rows import (
     SparkRows,
     arrow_columns,
     blocks,
+    cached,
     check_frame,
     check_free,
     check_told_apart,
@@ -98,7 +99,7 @@ def fit(
     if not _has_texts(df, names) and encoder is None:
         columns = arrow_columns(df, names, treatment, outcome, treated, control)
         rows: Rows = SparkRows(df, PartitionRows(columns))
-        with rows.cached() if cache else nullcontext(rows) as ready:
+        with cached(rows) if cache else nullcontext(rows) as ready:
             return model.fit(ready)
     arms = _arms(df, treatment, outcome, treated, control)
     raw = SparkRows(df, PartitionRows(arms, names))
@@ -109,7 +110,7 @@ def fit(
     plain = rows = raw.map(fitted.transform, features)
     if any(column.outcome_terms for column in fitted.columns_):
         rows = raw.part(_Training(fitted)).map(np.asarray, features)
-    with rows.cached() if cache else nullcontext(rows) as ready:
+    with cached(rows) if cache else nullcontext(rows) as ready:
         model.fit(ready)
     if rows is not plain:  # it is to know its rows by what ``transform`` makes of them
         (model.checksum_,) = plain.total(_checksum)
