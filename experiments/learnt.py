@@ -12,6 +12,7 @@ Both are here to be tried (:mod:`experiments.arena`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,9 +135,8 @@ class Leaves:
     """phi(x): which leaf of each tree x falls into, a column a leaf; rows have norm 1."""
 
     def __init__(self, ensemble: Any, X: Any) -> None:
-        members = [m for model in ensemble.estimators_ for m in getattr(model, "members_", ())]
-        trees = [own for m in members for own in (m.base_trees, m.effect_trees)]
-        self.trees: list[TreeScores] = [own for own in trees if own is not None]
+        members = ensemble.formula().members
+        self.trees: list[TreeScores] = [own for member in members for own in member.trees]
         self.n_trees = sum(len(own.roots) for own in self.trees)
 
     def __call__(self, X: Any) -> Floats:
@@ -162,7 +162,7 @@ def leaves_of(trees: TreeScores, X: Any) -> NDArray[np.int64]:
 
 
 class Logits:
-    """phi(x): the scores of the members, and base log-odds and effects of boosted ones; sd 1."""
+    """phi(x): the scores of the members, and the log-odds of either arm in boosted ones; sd 1."""
 
     def __init__(self, ensemble: Any, X: Any) -> None:
         self.models = ensemble.estimators_
@@ -172,9 +172,10 @@ class Logits:
 
     def _raw(self, X: Any) -> Floats:
         columns = [model.predict(X) for model in self.models]
-        for model in self.models:
-            for member in getattr(model, "members_", ()):
-                columns += member.parts(X, X, 1)
+        for formula in (model.formula() for model in self.models):
+            if formula.trees:
+                plain = [replace(part, weight=1.0, link="identity") for part in formula.parts]
+                columns += [replace(formula, parts=(part,))(X) for part in plain]
         return np.column_stack(columns)
 
     def __call__(self, X: Any) -> Floats:

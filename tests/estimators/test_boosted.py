@@ -21,9 +21,9 @@ def fitted(trial, X=None, **settings):
 
 def test_without_trees_it_is_the_linear_start(trial):
     model = fitted(trial, base_rounds=(0,), effect_rounds=(0,), n_folds=4)
-    assert all(m.base_trees is None and m.effect_trees is None for m in model.members_)
+    assert not model.formula_.trees
     # The start of a constant effect loses where effects differ as much as here.
-    assert len(model.members_) == 1
+    assert len(model.formula_.parts) == 2
     linear = ShrunkInteractions(random_state=0, hinges=False)
     linear.fit(trial.X, trial.y, treatment=trial.treatment)
     assert np.corrcoef(model.predict(trial.X), linear.predict(trial.X))[0, 1] > 0.999
@@ -35,7 +35,7 @@ def test_trees_find_an_effect_with_a_step():
     inside = (np.abs(X[:, 0]) < 0.7) * 1.0
     y = (rng.random(8_000) < 0.2 + 0.25 * t * inside) * 1.0
     model = BoostedEffect(random_state=0).fit(X, y, treatment=t)
-    assert max(len(m.effect_trees.roots) for m in model.members_ if m.effect_trees) >= 20
+    assert max(len(trees.roots) for trees in model.formula_.trees) >= 20
     score = model.predict(X)
     assert score[inside == 1].mean() - score[inside == 0].mean() > 0.15
 

@@ -296,7 +296,6 @@ def test_missing_values_reach_models_that_take_them(people, cls):
     score = model.fit(X, y, treatment=t).predict(X)
     assert np.isfinite(score).all()
     assert score[X[:, 0] == 1].mean() > score[X[:, 0] == 0].mean() + 0.05
-    assert model.n_parameters_ > 0
     last = Ridge() if cls is TransformedOutcome else LogisticRegression()
     filled = cls(make_pipeline(SimpleImputer(), StandardScaler(), last)).fit(X, y, treatment=t)
     assert filled.__sklearn_tags__().input_tags.allow_nan
@@ -316,19 +315,14 @@ def test_counts_of_parameters(rows):
     assert count(DecisionTreeClassifier(max_leaf_nodes=3)) == 5
     assert count(RandomForestClassifier(4, max_leaf_nodes=2, bootstrap=False)) == 4 * 3
     assert count(GradientBoostingRegressor(n_estimators=3, max_leaf_nodes=2)) == 3 * 3
-    stumps = HistGradientBoostingRegressor(max_iter=3, max_leaf_nodes=2)
-    assert count(stumps) == 3 * 3
     network = MLPRegressor(hidden_layer_sizes=(7,), solver="lbfgs", tol=1e9)
     assert count(network) == 7 * (d + 1) + 8
     assert count(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2)) == d + 1
-    sigmoids = CalibratedClassifierCV(LogisticRegression(), cv=2)
-    assert count(sigmoids) == 2 * (d + 1 + 2)
-    machine = SVC()
-    assert count(machine) == (d + 1) * len(machine.fit(X, y).support_) + 1
     assert count(SVR(kernel="linear")) == d + 1
     scaled = make_pipeline(StandardScaler(), LinearRegression())
     stack = StackingRegressor([("a", Ridge()), ("b", scaled)], Ridge(), cv=2)
-    assert count(stack) == 2 * (d + 1) + 3
+    for unknown in (stack, CalibratedClassifierCV(LogisticRegression(), cv=2), SVC()):
+        assert count(unknown) is None
     assert count(KNeighborsClassifier()) is None
     assert count(make_pipeline(StandardScaler(), KNeighborsClassifier())) is None
 

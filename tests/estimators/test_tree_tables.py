@@ -42,7 +42,7 @@ def test_tables_look_up_the_scores_of_the_trees(forest, seed):
     if tables is not None:
         assert [looked_up(tables, x) for x in rows] == expected.tolist()
         assert len(tables.value) <= tree_tables.MOST_CELLS * len(forest.roots)
-    np.testing.assert_array_equal(quick(forest, rows, 1), expected)
+    np.testing.assert_array_equal(quick(forest, rows), expected)
 
 
 def stumps(cuts):
@@ -66,7 +66,7 @@ def test_trees_that_would_make_large_tables_are_walked_through(monkeypatch):
     assert tables_of(many) is not None
     assert tables_of(deep) is None
     for forest in (many, deep):
-        np.testing.assert_array_equal(quick(forest, rows, 2), forest.predict_slow(rows))
+        np.testing.assert_array_equal(quick(forest, rows), forest.predict_slow(rows))
     with monkeypatch.context() as patch:
         patch.setattr(tree_tables, "MOST_CUTS", 200)
         assert tables_of(many) is None
@@ -79,5 +79,5 @@ def test_trees_that_would_make_large_tables_are_walked_through(monkeypatch):
 def test_trees_without_splits(n_roots):
     none = np.zeros(n_roots, dtype=np.int64)
     leaf = TreeScores(none, none * 0.0, none, none, none > 0, none + 2.5, none, 0)
-    assert quick(leaf, np.zeros((3, 1)), 1).tolist() == [2.5 * n_roots] * 3
+    assert quick(leaf, np.zeros((3, 1))).tolist() == [2.5 * n_roots] * 3
     assert tables_of(replace(leaf)).value.tolist() == [2.5] * n_roots

@@ -38,13 +38,13 @@ def slow(trees, x):
     return total
 
 
-def quick(forest, rows, threads):
+def quick(forest, rows):
     """The compiled pass, for however few rows."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("COMPILE_STEPS", 0), ("READY_STEPS", 0), ("FEW_STEPS", 0)):
             patch.setattr(trees, name, value)
         patch.setattr(trees, "_THREAD_ROWS", 70)
-        return forest.predict(rows, num_threads=threads)
+        return forest.predict(rows)
 
 
 @settings(max_examples=60, deadline=None)
@@ -55,8 +55,8 @@ def test_compiled_and_slow_scores_are_the_same(forest, n, kind, data):
     rows = rng.choice([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0, np.nan, np.inf, -np.inf], (n, 3))
     rows = rows.astype(kind)
     expected = forest.predict_slow(rows)
-    np.testing.assert_array_equal(quick(forest, rows, 1), expected)
-    np.testing.assert_array_equal(quick(forest, np.asfortranarray(rows), 2), expected)
+    np.testing.assert_array_equal(quick(forest, rows), expected)
+    np.testing.assert_array_equal(quick(forest, np.asfortranarray(rows)), expected)
     assert expected[:9].tolist() == [slow(forest, x) for x in rows[:9]]
 
 
@@ -74,7 +74,7 @@ def test_missing_values_go_where_lightgbm_sends_them(gaps):
     found = trees_of(booster)
     found.check(4)
     np.testing.assert_array_equal(found.predict(X), booster.predict(X))
-    np.testing.assert_array_equal(quick(found, X, 2), booster.predict(X))
+    np.testing.assert_array_equal(quick(found, X), booster.predict(X))
     assert not np.array_equal(found.predict(X), found.predict(full))
 
 
@@ -87,7 +87,7 @@ def test_scores_are_those_of_lightgbm_and_of_the_slow_twin(fitted):
     for rows in (X, on_edge, X * 100, np.zeros((1, X.shape[1])), X[:0]):
         expected = model.predict(rows) if len(rows) else np.zeros(0)
         np.testing.assert_array_equal(found.predict(rows), expected)
-        np.testing.assert_array_equal(quick(found, rows, 2), expected)
+        np.testing.assert_array_equal(quick(found, rows), expected)
     assert found.predict(X[:20]).tolist() == [slow(found, x) for x in X[:20]]
     assert len(np.unique(found.predict(X))) > 5
 

@@ -75,8 +75,7 @@ def count_parameters(*models: Any) -> int | None:
     """Number of fitted parameters of models; None if unknown.
 
     What a model says of itself; else coefficients and intercepts of linear models and networks,
-    nodes of trees, dual coefficients and support vectors of kernel machines; of a pipeline the last
-    step, of a search the best model, of an ensemble the sum.
+    nodes of trees; of a pipeline the last step, of a search the best model, of an ensemble the sum.
 
     Examples
     --------
@@ -90,44 +89,22 @@ def count_parameters(*models: Any) -> int | None:
 
 def _count(model: Any) -> int | None:
     if hasattr(model, "n_parameters_"):
-        return int(model.n_parameters_ or 0) or None  # 0 is what models say that cannot count
-    for name in ("best_estimator_", "regressor_", "estimator_"):
-        if hasattr(model, name) and not hasattr(model, "estimators_"):
+        return int(model.n_parameters_ or 0) or None  # 0: an unknown number
+    for name in ("best_estimator_", "regressor_"):
+        if hasattr(model, name):
             return _count(getattr(model, name))
     if hasattr(model, "steps"):
         return _count(model[-1])
-    if hasattr(model, "calibrated_classifiers_"):
-        inner = model.calibrated_classifiers_
-        return count_parameters(*(part for m in inner for part in (m.estimator, *m.calibrators)))
-    if hasattr(model, "estimators_"):
-        members = model.estimators_
-        members = members.ravel() if isinstance(members, np.ndarray) else members
-        last = [model.final_estimator_] if hasattr(model, "final_estimator_") else []
-        return count_parameters(*members, *last)
     if hasattr(model, "tree_"):
         return int(model.tree_.node_count)
-    if hasattr(model, "_predictors"):  # histogram gradient boosting
-        return sum(len(tree.nodes) for trees in model._predictors for tree in trees)
-    return _count_arrays(model)
-
-
-_OTHER_ARRAYS = (
-    ("dual_coef_", "support_vectors_", "intercept_"),  # kernel machines
-    ("a_", "b_"),  # calibration by a sigmoid,
-    ("X_thresholds_", "y_thresholds_"),  # by isotonic regression,
-    ("beta_",),  # and by a temperature
-)
-
-
-def _count_arrays(model: Any) -> int | None:
     if hasattr(model, "coefs_"):
         return sum(array.size for array in (*model.coefs_, *model.intercepts_))
     if hasattr(model, "coef_"):
         intercept = model.intercept_ if getattr(model, "fit_intercept", True) else ()
         return int(np.size(model.coef_) + np.size(intercept))
-    for names in _OTHER_ARRAYS:
-        if all(hasattr(model, name) for name in names):
-            return int(sum(np.size(getattr(model, name)) for name in names))
+    if hasattr(model, "estimators_") and not hasattr(model, "final_estimator_"):
+        members = model.estimators_
+        return count_parameters(*(members.ravel() if isinstance(members, np.ndarray) else members))
     return None
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -30,7 +30,7 @@ from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.logistic import filled
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
-from auucmax.estimators.targets import Loss, loss_of, target_of
+from auucmax.estimators.targets import Loss, target_of
 from auucmax.estimators.trees import TreeScores
 from auucmax.rows import ArrayRows
 from auucmax.rows.base import hash_keys
@@ -64,8 +64,8 @@ class BoostedEffect(UpliftEstimator):
 
     Attributes
     ----------
-    members_ : a :class:`Member` for each start that counts.
-    share_ : the share of treated rows. fill_ : (d,) what stands for missing values in the starts.
+    formula_ : two parts, one for each arm, for each start that counts, and the trees.
+    fill_ : (d,) what stands for missing values in the starts.
     n_rows_ : number of training rows.
     modelled_ : "0/1", "whether" or "number": what of the outcome is modelled.
     amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
@@ -77,7 +77,7 @@ class BoostedEffect(UpliftEstimator):
     >>> from auucmax import make_trial
     >>> train, test = make_trial(6_000, random_state=0).split(random_state=0)
     >>> model = BoostedEffect(random_state=0).fit(train.X, train.y, treatment=train.treatment)
-    >>> len(model.members_) in (1, 2)
+    >>> len(model.formula_.parts) in (2, 4)
     True
     >>> model.predict(test.X).shape
     (1800,)
@@ -113,7 +113,6 @@ class BoostedEffect(UpliftEstimator):
             hashes = hash_keys(target.rows.keys, seed_of(self.random_state) ^ 2)
             drawn = np.argpartition(hashes, self.max_rows - 1)[: self.max_rows]
             target = replace(target, rows=target.rows.take(np.sort(drawn)))
-        own = target.rows
         path = shrunk_path(
             target,
             strengths=STRENGTHS,
@@ -122,8 +121,8 @@ class BoostedEffect(UpliftEstimator):
             random_state=self.random_state,
         )
         self.modelled_, self.amounts_ = target.modelled, target.amounts
-        self.n_rows_, self.share_, self.fill_ = len(own.y), path.share, path.design.fill
-        growing = _Growing(own, path, target.loss, effective_n_jobs(self.n_jobs or -1))
+        self.n_rows_, self.fill_ = len(target.rows.y), path.design.fill
+        growing = _Growing(target.rows, path, target.loss, effective_n_jobs(self.n_jobs or -1))
         rounds = tuple(self.base_rounds), tuple(self.effect_rounds)
         # Weights of the strengths: that of a constant effect alone, and those of the path.
         starts = [np.eye(len(path.strengths))[0], path.weights]
@@ -134,40 +133,32 @@ class BoostedEffect(UpliftEstimator):
         weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
         weights /= weights.sum()
         self.log_loss_ = losses
-        self.members_ = [
-            growing.member(float(weight), start, n_base, n_effect)
+        members = [
+            (weight, *growing.member(start, n_base, n_effect))
             for weight, start, (n_base, n_effect, _) in zip(weights, starts, chosen, strict=True)
             if weight > 0
         ]
-        self.n_parameters_ = sum(member.n_parameters for member in self.members_)
+        # Each sum of trees with the member that it is of, and whether it is part of f.
+        sums = [(k, *own) for k, (*_, forests) in enumerate(members) for own in forests]
+        (treated, control), link = target.amounts.tolist(), target.loss.link
+        parts = []
+        for k, (weight, intercept, coef, _) in enumerate(members):
+            for amount, d in ((treated, 1 - path.share), (-control, -path.share)):
+                own = [float(m == k) * (d if is_effect else 1.0) for m, is_effect, _ in sums]
+                linear = np.concatenate([(1.0, d) @ coef, own])
+                parts.append(
+                    Part(amount * float(weight), link, float((1.0, d) @ intercept), linear)
+                )
+        trees = tuple(forest for *_, forest in sums)
+        self.formula_ = Formula(tuple(parts), trees=trees)
+        n_linear = sum(coef.size + intercept.size for _, intercept, coef, _ in members)
+        self.n_parameters_ = n_linear + sum(len(forest.feature) for forest in trees)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        numbers, mean = filled(X, self.fill_), loss_of(self.modelled_).mean
-        scores = np.zeros(len(X))
-        for member in self.members_:
-            base, effect = member.parts(X, numbers, None if self.n_jobs == -1 else self.n_jobs)
-            treated = self.amounts_[0] * mean(base + (1 - self.share_) * effect)
-            control = self.amounts_[1] * mean(base - self.share_ * effect)
-            scores += member.weight * (treated - control)
-        return scores
+        return self.formula_.scores(X, filled(X, self.fill_))
 
     def _formula(self) -> Formula:
-        """One formula part per arm and member: g + (1 - share) f, and g - share f."""
-        link, (treated, control) = loss_of(self.modelled_).link, self.amounts_.tolist()
-        trees = [own for m in self.members_ for own in (m.base_trees, m.effect_trees) if own]
-        parts, n_before = [], 0
-        for member in self.members_:
-            for amount, d in ((treated, 1 - self.share_), (-control, -self.share_)):
-                of_trees, place = np.zeros(len(trees)), n_before
-                for own, weight in ((member.base_trees, 1.0), (member.effect_trees, d)):
-                    if own is not None:
-                        of_trees[place] = weight
-                        place += 1
-                coef = np.concatenate([member.base_coef + d * member.effect_coef, of_trees])
-                intercept = float(member.base_intercept + d * member.effect_intercept)
-                parts.append(Part(amount * member.weight, link, intercept, coef))
-            n_before = place
-        return Formula(tuple(parts), trees=tuple(trees))
+        return self.formula_
 
     def _check_parameters(self) -> None:
         check_whole(self.n_folds, "n_folds", 2)
@@ -183,38 +174,6 @@ class BoostedEffect(UpliftEstimator):
                     f"{name} should be different numbers of trees from small to large, got "
                     f"{rounds}. (0, 20, 40) is an example."
                 )
-
-
-class Member(NamedTuple):
-    """One member: base rate g(x) and effect f(x), each linear plus trees, with a weight.
-
-    ``base_trees`` and ``effect_trees`` are None, if there are none.
-    """
-
-    weight: float
-    base_intercept: float
-    base_coef: Floats
-    effect_intercept: float
-    effect_coef: Floats
-    base_trees: TreeScores | None
-    effect_trees: TreeScores | None
-
-    def parts(
-        self, X: NDArray[Any], numbers: NDArray[Any], threads: int | None
-    ) -> tuple[Floats, Floats]:
-        """g and f of rows; ``numbers`` are X with missing values imputed."""
-        base = numbers @ self.base_coef + self.base_intercept
-        effect = numbers @ self.effect_coef + self.effect_intercept
-        for part, trees in ((base, self.base_trees), (effect, self.effect_trees)):
-            if trees is not None:
-                part += trees.predict(X, num_threads=threads)
-        return base, effect
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters: coefficients, leaves and splits."""
-        trees = [own for own in (self.base_trees, self.effect_trees) if own is not None]
-        return 2 + 2 * len(self.base_coef) + sum(len(own.feature) for own in trees)
 
 
 class _Growing:
@@ -245,17 +204,25 @@ class _Growing:
         n_effect, loss, _ = self._best(runs, effect_rounds)
         return n_base, n_effect, loss
 
-    def member(self, weight: float, start: Floats, n_base: int, n_effect: int) -> Member:
-        """Fit a member on all rows with the chosen numbers of trees."""
+    def member(
+        self, start: Floats, n_base: int, n_effect: int
+    ) -> tuple[Floats, Floats, list[tuple[bool, TreeScores]]]:
+        """Intercepts (2,), coefficients (2, d) and trees of g and f, trained on all rows.
+
+        Trees come with whether they are part of f.
+        """
         model = np.einsum("s,sij->ij", start, self.path.models)
         (g, f), every = self._linear(model), np.array([[0, self.n_rows]])
         base = self._base(g + self.d * f, every)
         base.grow(n_base)
         effect = self._effect(g + base.score + self.d * f, every)
         effect.grow(n_effect)
-        trees = [tree_scores(run.trees, self.bins) if run.trees else None for run in (base, effect)]
-        (b0, f0), (b, c) = self.path.design.unscaled(model)
-        return Member(weight, float(b0), b, float(f0), c, *trees)
+        forests = [
+            (run is effect, tree_scores(run.trees, self.bins))
+            for run in (base, effect)
+            if run.trees
+        ]
+        return *self.path.design.unscaled(model), forests
 
     def _linear(self, model: Floats) -> tuple[Floats, Floats]:
         """Linear starts g and f of all rows, from coefficients (2, terms)."""

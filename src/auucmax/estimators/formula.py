@@ -21,7 +21,19 @@ from auucmax._validation import Floats
 from auucmax.estimators.trees import TreeScores
 
 LINKS = ("identity", "sigmoid")
+_BLOCK = 4_096  # rows whose terms stay near the processor
 _TREE = [field.name for field in fields(TreeScores)]
+
+
+def expanded(X: NDArray[Any], columns: NDArray[np.int64], knots: Floats) -> Floats:
+    """Columns and hinges max(x - q, 0), (n, d + h)."""
+    n, d = X.shape
+    result = np.empty((n, d + len(knots)))
+    result[:, :d] = X
+    hinges = result[:, d:]
+    np.subtract(result[:, columns], knots, out=hinges)
+    np.maximum(hinges, 0, out=hinges)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +80,30 @@ class Formula:
         return plain and self.parts[0].link == "identity"
 
     def __call__(self, X: ArrayLike) -> Floats:
-        rows = self._terms(_rows(X, self.n_features))
-        total = np.full(len(rows), self.constant)
-        for part in self.parts:
-            inner = rows @ part.coef + part.intercept
-            total += part.weight * (expit(inner) if part.link == "sigmoid" else inner)
-        return total
+        rows = _rows(X, self.n_features)
+        return self.scores(rows, rows)
 
     predict = __call__
 
-    def _terms(self, rows: Floats) -> Floats:
-        """e(x), (n, p + hinges + sums of trees)."""
-        if not self.hinges and not self.trees:
-            return rows
-        bent = [np.maximum(rows[:, c] - q, 0) for c, q in self.hinges]
-        return np.column_stack([rows, *bent, *(trees.predict(rows) for trees in self.trees)])
+    def scores(self, X: NDArray[Any], numbers: NDArray[Any]) -> Floats:
+        """Scores of rows, which trees take; ``numbers`` are X without missing values."""
+        columns, knots = np.array(self.hinges or np.zeros((0, 2))).T
+        coef = np.array([part.coef for part in self.parts])
+        intercept, weight = (
+            np.array([getattr(part, name) for part in self.parts])
+            for name in ("intercept", "weight")
+        )
+        curved = np.array([part.link == "sigmoid" for part in self.parts])
+        found, n_linear = np.empty(len(X)), coef.shape[1] - len(self.trees)
+        sums = np.array([trees.predict(X) for trees in self.trees]).reshape(len(self.trees), len(X))
+        for start in range(0, len(X), _BLOCK):
+            own = slice(start, start + _BLOCK)
+            terms = expanded(numbers[own], columns.astype(np.int64), knots)
+            inner = terms @ coef[:, :n_linear].T + sums[:, own].T @ coef[:, n_linear:].T
+            inner += intercept
+            inner[:, curved] = expit(inner[:, curved])
+            found[own] = inner @ weight + self.constant
+        return found
 
 
 @dataclass(frozen=True, eq=False)

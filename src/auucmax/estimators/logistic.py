@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
+from auucmax.estimators.formula import expanded
 from auucmax.estimators.targets import Loss
 from auucmax.rows import ArrayRows, Sample
 
@@ -31,17 +32,6 @@ def filled(X: NDArray[Any], fill: Floats) -> NDArray[Any]:
     """Impute missing values of X with (d,) numbers; X itself if there are none."""
     gaps = np.isnan(X)
     return np.where(gaps, fill, X) if gaps.any() else X
-
-
-def expanded(X: NDArray[Any], columns: Codes, knots: Floats) -> Floats:
-    """Columns and hinges max(x - q, 0), (n, d + h)."""
-    n, d = X.shape
-    result = np.empty((n, d + len(knots)))
-    result[:, :d] = X
-    hinges = result[:, d:]
-    np.subtract(result[:, columns], knots, out=hinges)
-    np.maximum(hinges, 0, out=hinges)
-    return result
 
 
 @dataclass(frozen=True, eq=False)

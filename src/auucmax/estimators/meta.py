@@ -63,6 +63,23 @@ class OverBaseModel(BaseEstimator):
         return tags
 
 
+class OverOneModel(OverBaseModel):
+    """A reduction to one model: score = factor * prediction + shift."""
+
+    _factor: ClassVar[float] = 1.0
+    _shift: ClassVar[float] = 0.0
+
+    def _fit_one(self, default: Any, X: Any, y: Floats, weight: Floats | None) -> None:
+        self.model_ = self._fit_model(default, X, y, weight)
+        self._count(self.model_)
+
+    def _predict(self, X: Any) -> Floats:
+        return self._factor * mean_outcome(self.model_, X) + self._shift
+
+    def _formula(self) -> Formula:
+        return Formula((_part(self.model_, self._factor),), constant=self._shift)
+
+
 class TwoModels(OverBaseModel, UpliftEstimator):
     """TM: one model of the outcome in each arm; the score is the difference of their predictions.
 
@@ -115,7 +132,7 @@ class TwoModels(OverBaseModel, UpliftEstimator):
         return Formula((_part(self.treated_model_, 1.0), _part(self.control_model_, -1.0)))
 
 
-class ClassTransformation(OverBaseModel, UpliftEstimator):
+class ClassTransformation(OverOneModel, UpliftEstimator):
     """CVT: predict z = 1[y = t], whose probability is (1 + uplift) / 2; score = 2 P(z = 1) - 1.
 
     That identity needs as many treated as control rows. Where the arms differ in size, weights
@@ -143,6 +160,7 @@ class ClassTransformation(OverBaseModel, UpliftEstimator):
     23
     """
 
+    _factor, _shift = 2.0, -1.0
     _binary_outcome: ClassVar[bool] = True
 
     def __init__(
@@ -171,17 +189,10 @@ class ClassTransformation(OverBaseModel, UpliftEstimator):
             share = treatment_probability(self.propensity, treated, sample_weight)
             own = np.where(treated, 1 / (2 * share), 1 / (2 * (1 - share)))
             weight = own if weight is None else own * weight
-        self.model_ = self._fit_model(default_model(agrees), X, agrees, weight)
-        self._count(self.model_)
-
-    def _predict(self, X: Any) -> Floats:
-        return 2 * mean_outcome(self.model_, X) - 1
-
-    def _formula(self) -> Formula:
-        return Formula((_part(self.model_, 2.0),), constant=-1.0)
+        self._fit_one(default_model(agrees), X, agrees, weight)
 
 
-class TransformedOutcome(OverBaseModel, UpliftEstimator):
+class TransformedOutcome(OverOneModel, UpliftEstimator):
     """MOM: regress a transformed outcome whose conditional mean is the uplift.
 
         target = y (t - e) / (e (1 - e)),        e = P(treated)
@@ -227,18 +238,10 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
             )
         share = treatment_probability(self.propensity, treated, sample_weight)
         target = np.where(treated, y / share, -y / (1 - share))
-        weight = row_weights(sample_weight)
-        self.model_ = self._fit_model(LinearRegression(), X, target, weight)
-        self._count(self.model_)
-
-    def _predict(self, X: Any) -> Floats:
-        return mean_outcome(self.model_, X)
-
-    def _formula(self) -> Formula:
-        return Formula((_part(self.model_, 1.0),))
+        self._fit_one(LinearRegression(), X, target, row_weights(sample_weight))
 
 
-class ResponseModel(OverBaseModel, UpliftEstimator):
+class ResponseModel(OverOneModel, UpliftEstimator):
     """Rank people by their expected outcome, ignoring the treatment.
 
         score(x) = P(y = 1 | x)
@@ -271,14 +274,7 @@ class ResponseModel(OverBaseModel, UpliftEstimator):
         self.control = control
 
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
-        self.model_ = self._fit_model(default_model(y), X, y, row_weights(sample_weight))
-        self._count(self.model_)
-
-    def _predict(self, X: Any) -> Floats:
-        return mean_outcome(self.model_, X)
-
-    def _formula(self) -> Formula:
-        return Formula((_part(self.model_, 1.0),))
+        self._fit_one(default_model(y), X, y, row_weights(sample_weight))
 
 
 def treatment_probability(

@@ -26,16 +26,8 @@ from threadpoolctl import threadpool_limits
 from auucmax._validation import Bools, Floats, check_positive, check_whole
 from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
-from auucmax.estimators.logistic import (
-    BLOCK,
-    Codes,
-    Design,
-    PathRows,
-    design_of,
-    expanded,
-    filled,
-)
-from auucmax.estimators.targets import Target, loss_of, target_of
+from auucmax.estimators.logistic import Codes, Design, PathRows, design_of, filled
+from auucmax.estimators.targets import Target, target_of
 from auucmax.rows import ArrayRows
 from auucmax.solvers import Answer, Ask, BallSolution, solver
 
@@ -70,10 +62,7 @@ class ShrunkInteractions(UpliftEstimator):
     modelled_ : "0/1", "whether" or "number": what of the outcome is modelled.
     amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
     path_ : frame with the strength, the out-of-fold log-loss (total) and the weight of each model.
-    weights_ : (k,) of the models that count.
-    treated_coef_, control_coef_ : (k, p) coefficients of each arm, for the columns and then the
-        hinges, in the user's units; ``treated_intercept_`` and ``control_intercept_`` are (k,).
-    hinge_columns_, hinge_knots_ : (h,) column, and q, of each hinge; p = d + h.
+    formula_ : a part for each arm and each model of weight above 0, and the hinges.
     fill_ : (d,) what stands for missing values.
     n_parameters_ : numbers that scoring needs.
 
@@ -125,41 +114,24 @@ class ShrunkInteractions(UpliftEstimator):
             {"strength": path.strengths, "log_loss": path.losses, "weight": path.weights}
         )
         kept = path.weights > 0
-        self.weights_ = path.weights[kept]
-        design, (main, effect) = path.design, path.models[kept].transpose(1, 0, 2)
-        treated_model, control_model = main + (1 - path.share) * effect, main - path.share * effect
-        self.treated_intercept_, self.treated_coef_ = design.unscaled(treated_model)
-        self.control_intercept_, self.control_coef_ = design.unscaled(control_model)
-        self.hinge_columns_, self.hinge_knots_ = design.columns, design.knots
+        weights, design = path.weights[kept].tolist(), path.design
+        main, effect = path.models[kept].transpose(1, 0, 2)
+        (treated, control), link = target.amounts.tolist(), target.loss.link
+        parts = []
+        for amount, d in ((treated, 1 - path.share), (-control, -path.share)):
+            arm = zip(weights, *design.unscaled(main + d * effect), strict=True)
+            parts += [Part(amount * weight, link, float(b), coef) for weight, b, coef in arm]
+        hinges = zip(design.columns.tolist(), design.knots.tolist(), strict=True)
+        self.formula_ = Formula(tuple(parts), hinges=tuple(hinges))
         self.fill_ = design.fill
-        self.n_parameters_ = int(
-            self.weights_.size + 2 * (self.treated_coef_.size + kept.sum()) + design.knots.size
-        )
+        # Weights, intercepts and coefficients of both arms, and knots.
+        self.n_parameters_ = len(weights) * (1 + 2 * design.n_terms) + len(design.knots)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        scores, mean = np.empty(len(X)), loss_of(self.modelled_).mean
-        for start in range(0, len(X), BLOCK):
-            block = filled(X[start : start + BLOCK], self.fill_)
-            block = expanded(block, self.hinge_columns_, self.hinge_knots_)
-            treated = mean(block @ self.treated_coef_.T + self.treated_intercept_)
-            control = mean(block @ self.control_coef_.T + self.control_intercept_)
-            effect = self.amounts_[0] * treated - self.amounts_[1] * control
-            scores[start : start + BLOCK] = effect @ self.weights_
-        return scores
+        return self.formula_.scores(X, filled(X, self.fill_))
 
     def _formula(self) -> Formula:
-        """One formula part per arm and penalty."""
-        link, (treated, control) = loss_of(self.modelled_).link, self.amounts_.tolist()
-        parts = [
-            Part(amount * float(weight), link, float(intercept), coef)
-            for amount, intercepts, coefs in (
-                (treated, self.treated_intercept_, self.treated_coef_),
-                (-control, self.control_intercept_, self.control_coef_),
-            )
-            for weight, intercept, coef in zip(self.weights_, intercepts, coefs, strict=True)
-        ]
-        hinges = zip(self.hinge_columns_.tolist(), self.hinge_knots_.tolist(), strict=True)
-        return Formula(tuple(parts), hinges=tuple(hinges))
+        return self.formula_
 
 
 @dataclass(frozen=True, eq=False)

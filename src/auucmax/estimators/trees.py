@@ -66,8 +66,8 @@ class TreeScores:
         made = cls(feature, columns[1].copy(), left, right, gap_left, columns[5].copy(), starts, 0)
         return replace(made, depth=int(made._steps().max(initial=0)))
 
-    def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
-        """Predict scores, (n,), with ``num_threads`` threads (0 or None: numba's default)."""
+    def predict(self, X: NDArray[Any]) -> Floats:
+        """Predict scores, (n,)."""
         tables = self._tables if self._pays(len(X)) else None
         if tables is None:
             return self.predict_slow(X)
@@ -80,7 +80,7 @@ class TreeScores:
             add_tables(X[own], *tables, _BLOCK, scores[own])
 
         starts = range(0, len(X), _THREAD_ROWS)
-        with ThreadPoolExecutor(num_threads or n_threads()) as pool:
+        with ThreadPoolExecutor(n_threads()) as pool:
             list(pool.map(add, starts))
         return scores
 
