@@ -33,5 +33,5 @@ def demo(
     trial = auucmax.load_hillstrom(encoding="raw")
     fitted = auucmax.fit(trial, model)
     found = fitted.target(trial.X, share=SHARE)
-    write_report(fitted, output, share=SHARE)
+    write_report(fitted, output, share=SHARE, n_people=trial.n_rows)
     return Answer(found, saved=output)

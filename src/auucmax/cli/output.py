@@ -54,6 +54,8 @@ def show(answer: Answer, *, as_json: bool, details: bool, quiet: bool) -> None:
         found = brief.brief(answer.result)
         if quiet:
             found = replace(found, facts=(), details=(), next_step=None)
+        if model is None and "MODEL" in (found.next_step or ""):  # there is no file to name
+            found = replace(found, next_step=None)
         tell(*brief.text(found, details=details, file=model).split("\n"))
     if answer.saved is not None and not quiet:
         tell(f"Saved {answer.saved}{answer.remark}")

@@ -195,6 +195,7 @@ def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: 
             figures=figures,
             check_verdict=randomisation.verdict,
             arm_name=partial(words.arm_name, roles),
+            treatments=words.joined(words.arm_name(roles, arm) for arm in roles.arms[1:]),
             Estimate=Estimate,
             day=_day,
             short=short,

@@ -138,7 +138,7 @@ class Slider:
                 parts.append(line("guarantee", x - 7, y, x + 7, y))
         for number, (name, place) in enumerate(self.marks):
             at, label = self.points[place].at, f"{name} {self.points[place].label}"
-            above = axes.top - 4 - 11 * number
+            above = axes.top - 4 - 15 * number
             anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
             parts.append(line("mark", axes.x(at), above + 2, axes.x(at), axes.base))
             parts.append(text(axes.x(at), above, label, anchor, "mark"))
