@@ -150,7 +150,7 @@ def render(lines: list[Line]) -> str:
         parts += [
             _what_is_shown(arena),
             "![Z by family of trials](../images/arena.png)\n",
-            _verdict(arena),
+            _ranking_text(arena),
         ]
     parts.append(_models_text(lines))
     if arena.lines:
@@ -231,18 +231,6 @@ def _ranking_text(arena: Arena) -> str:
     return text + (
         f"A standard error over {len(arena.families)} families has "
         f"{len(arena.families) - 1} degrees of freedom: it is rough itself. "
-    )
-
-
-def _verdict(arena: Arena) -> str:
-    text = _ranking_text(arena)
-    names = [model for model, _ in arena.ranked()]
-    if absent := [model for model in arena.models if model not in names]:
-        text += f"Not yet run on all trials, and so without a mean: {', '.join(absent)}. "
-    counts = [n for own in arena.trials.values() for trial in own for n in arena.splits(trial)]
-    return text + (
-        f"So far a model has {min(counts)} to {max(counts)} splits of a trial, of the 20 (4 of "
-        "trials of more than 100,000 rows) that are planned.\n"
     )
 
 
@@ -446,7 +434,7 @@ def _learnt(arena: Arena) -> list[str]:
         said = "; ".join(f"{model} {_signed(mean)}" for model, mean in means.items())
         text += (
             f"Mean Z against auto over these {len(trials)} trials: {said}. Lambda = 0 was chosen "
-            f"in {_share_of_zero(arena)} of the fits. {_net_text(arena, trials)}"
+            f"in {_share_of_zero(arena)} of the fits."
         )
     header = ["Z against TM / auto", "splits", *LEARNT]
     return ["## A learnt representation under AUUC-max\n", page.table(header, rows), text + "\n"]
@@ -454,18 +442,6 @@ def _learnt(arena: Arena) -> list[str]:
 
 def _both(arena: Arena, trial: str, model: str) -> str:
     return f"{_cell(arena.z(trial, model))} / {_signed(arena.z(trial, model, AUTO))}"
-
-
-def _net_text(arena: Arena, trials: Sequence[str]) -> str:
-    moved = [_value(arena.z(trial, "AUUCNet")) - _value(arena.z(trial, "net")) for trial in trials]
-    return (
-        f"AUUCNet minus the network that it starts from: {np.mean(moved):+.2f} on average, "
-        f"{min(moved):+.2f} to {max(moved):+.2f}."
-    )
-
-
-def _value(mean: Mean | None) -> float:
-    return np.nan if mean is None else mean.value
 
 
 def _signed(mean: Mean | None) -> str:

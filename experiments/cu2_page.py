@@ -27,8 +27,6 @@ PAPER = {
     "SDR": (0.00280, 0.00152),
     "AUUC-max": (0.00279, 0.00149),
 }
-#: Average effect in the paper's table of data sets.
-PAPER_EFFECT = 0.00313
 TITLES = {
     REAL: "CU2-1M: a million rows drawn from the Criteo file",
     SYNTHETIC: "cu2-1m, synthetic: made-up rows of a population with the published rates",
@@ -54,9 +52,8 @@ def render(lines: list[Line]) -> str:
         own = [line for line in lines if line["trial"] == trial]
         if own:
             scores = _Scores(own)
-            parts += [f"## {TITLES[trial]}\n", _table(trial, scores), _choices(scores)]
-            parts += [_verdict(scores), _default(scores)]
-            parts += [_level(scores), _true_text(scores)] if scores.is_known else []
+            parts += [f"## {TITLES[trial]}\n", _table(trial, scores)]
+            parts += [_KNOWN] if scores.is_known else []
             if trial == NEIGHBOURS:
                 parts.append(_HOUSEHOLDS)
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
@@ -70,6 +67,10 @@ _INTRO = (
     f"over splits and twice the standard deviation, as in the paper. Differences to {REFERENCE} "
     f"are on the same splits, with two 95 % intervals: as if the splits were independent, which "
     f"they are not, and widened for the rows that they share (Nadeau and Bengio).\n"
+)
+_KNOWN = (
+    "True AUUC is over the whole population that the rows were drawn from. What the rows drawn add "
+    "to the AUUC of every ranking is not in the gain.\n"
 )
 _HOUSEHOLDS = (
     "Households were randomised, and the file has no household number, so that people of one "
@@ -165,47 +166,6 @@ def _interval(found: Paired) -> str:
     return f"{page.signed(found.low)} to {page.signed(found.high)}"
 
 
-def _choices(scores: _Scores) -> str:
-    """Which point of its grid each model took, and how often."""
-    said = []
-    for model, lines in scores.models.items():
-        if model == OWN:
-            continue
-        chosen = [_point(line["chosen"]) for line in lines.values()]
-        counts = {point: chosen.count(point) for point in sorted(set(chosen))}
-        points = [f"{name} = {value:g} ({n})" for (name, value), n in counts.items()]
-        said.append(f"{model} {', '.join(points)}")
-    return f"Chosen, and in how many splits: {'; '.join(said)}.\n"
-
-
-def _point(chosen: dict[str, float]) -> tuple[str, float]:
-    name = next(name for name in ("l2", "C", "norm") if name in chosen)
-    return name, chosen[name]
-
-
-def _verdict(scores: _Scores) -> str:
-    """Whether the paper's "no one method performs significantly better" shows, in all pairs."""
-    pairs = scores.ordered(combinations(PAPER, 2))
-    if not pairs:
-        return ""
-    apart = scores.apart(pairs, OVERLAP)
-    seeming = [pair for pair in scores.apart(pairs, 0.0) if pair not in apart]
-    top = max(pairs, key=lambda pair: scores.difference(*pair).mean)
-    so = "That is so here too" if not apart else "That is not so here"
-    text = (
-        f'The paper finds "no one method to perform significantly better than another". {so}: each '
-        f"at 95 % by itself, the widened interval leaves out 0 for {len(apart) or 'none'} of the "
-        f"{len(pairs)} pairs of its methods{_over(scores, apart)}. "
-    )
-    if seeming:
-        text += f"The narrower one leaves out 0 for {len(seeming)} more{_over(scores, seeming)}. "
-    return text + (
-        f"The largest difference is {top[0]} over {top[1]} by "
-        f"{page.auuc(scores.difference(*top).mean)}, beside a spread over splits of "
-        f"± {page.auuc(scores.spread(top[0]))} ({top[0]}).\n"
-    )
-
-
 def claims(lines: Sequence[Line]) -> list[page.Claim]:
     """Of the real file if it was at hand, otherwise of what stands for it."""
     own = next(
@@ -224,69 +184,5 @@ def claims(lines: Sequence[Line]) -> list[page.Claim]:
     ]
 
 
-def _default(scores: _Scores) -> str:
-    """How this package's default stands to the paper's methods."""
-    pairs = scores.ordered((OWN, model) for model in PAPER)
-    if not pairs:
-        return ""
-    apart = scores.apart(pairs, OVERLAP)
-    return (
-        f"{OWN}, which is not among them: the widened interval leaves out 0 for "
-        f"{len(apart) or 'none'} of its {len(pairs)} differences to those methods"
-        f"{_over(scores, apart)}.\n"
-    )
-
-
-def _over(scores: _Scores, pairs: Sequence[tuple[str, str]]) -> str:
-    named = [f"{a} over {b} ({page.signed(scores.difference(a, b).mean)})" for a, b in pairs]
-    return f": {_list(named)}" if named else ""
-
-
-def _level(scores: _Scores) -> str:
-    """How far the rows that were drawn lift or lower every AUUC beside the paper's."""
-    lines = [line for own in scores.models.values() for line in own.values()]
-    level = float(np.mean(list({line["split"]: line["random"] for line in lines}.values())))
-    true = lines[0]["true_random"]
-    models = [model for model in PAPER if model in scores.models]
-    gains = [scores.mean(model) - scores.mean(model, "random") for model in models]
-    listed = [
-        f"{model} {page.auuc(true + gain)}" for model, gain in zip(models, gains, strict=True)
-    ]
-    return (
-        f"The level beside the paper's column: a random ranking, which has half the effect, has "
-        f"{page.auuc(level)} on these test parts, as of an effect of {page.auuc(2 * level)}. The "
-        f"population has {page.auuc(2 * true)}, the paper's rows {PAPER_EFFECT:.5f}. Half of that "
-        f"difference, {page.signed(level - true)}, comes of the rows drawn and is in every test "
-        f"AUUC of the table"
-        + (f"; without it they are {_list(listed)}" if listed else "")
-        + ". The gain leaves it out.\n"
-    )
-
-
-def _true_text(scores: _Scores) -> str:
-    """What the models are worth in the population that the made-up rows were drawn from."""
-    lines = [line for own in scores.models.values() for line in own.values()]
-    best, random = lines[0]["best_auuc"], lines[0]["true_random"]
-    means = {model: scores.mean(model, "true_auuc") for model in scores.models}
-    top = max(means, key=lambda model: means[model])
-    low = min(means, key=lambda model: means[model])
-    error = max(line["true_auuc_error"] for line in lines)
-    return (
-        f"True AUUC is over the whole population that the rows were drawn from (standard error at "
-        f"most {error:.1g}): {page.auuc(random)} for a random ranking, {page.auuc(best)} for the "
-        f"best. Of the gain between them {top} has {_part(means[top], random, best)}, the most, "
-        f"and {low} {_part(means[low], random, best)}, the least. All splits are of one sample: "
-        f"another sample of a million rows may put the models in another order.\n"
-    )
-
-
-def _part(value: float, random: float, best: float) -> str:
-    return f"{(value - random) / (best - random):.0%}"
-
-
 def _excludes_zero(found: Paired) -> bool:
     return found.low > 0 or found.high < 0
-
-
-def _list(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -15,7 +15,6 @@ from experiments.summaries import Paired, mean_ranks, paired
 TM = "TM"
 PAPERS_OWN = "AUUC-max s_poly, bound"
 DEFAULT = "AUUCMax()"
-OWN_BY_ADAM, TM_BY_ADAM = f"{PAPERS_OWN}, Adam", f"{TM}, Adam"
 FEW = 5  # splits, below which an interval over them says nothing
 OVERLAP = table_1.TEST_SIZE / (1 - table_1.TEST_SIZE)
 
@@ -46,7 +45,7 @@ PAPER = {
     "AUUC-max s_log, bound": Printed(0.03024, 0.00614, "23", "0.18"),
 }
 PAPERS_SPLITS = 100
-TREATED_RATE, CONTROL_RATE = 0.1514, 0.10617  # of Hillstrom's visits; the paper's Table 2
+
 #: "Significantly lower than AUUC-max (s_poly) by binomial test at 95%", says the paper.
 MARKED = {
     "TM", "CVT", "SVM-DP", "DDR", "MML", "TARNet", "GANITE", "AUUC-max s_log, cv",
@@ -116,10 +115,12 @@ def render_section(lines: list[Line]) -> str:
         _protocol(main),
         "## Table 1: Hillstrom, women's e-mail, visits\n",
         _main_table(main),
-        _order_text(main),
-        _difference_text(main),
+        f"{_within_text(main)} Splits share their rows, so the intervals and the binomial test "
+        "take them for more than they are; the widened interval allows for it. "
+        "Times are seconds of one core for the whole search, as multiples of TM's.\n",
         "![Test AUUC against number of parameters](../images/parameters.png)\n",
-        _figure_text(main),
+        f"Means over the {len(main.common)} splits of all models; bars are the 95% interval of the "
+        "difference to TM on these splits.\n",
         "## Table 6: policy risk on Hillstrom\n",
         *_policy_risk(main),
     ]
@@ -291,115 +292,12 @@ def is_within(main: Scores, model: str) -> bool:
     return printed.two_sd is not None and abs(main.mean(model) - printed.mean) <= printed.two_sd / 2
 
 
-def _order_text(main: Scores) -> str:
-    have = [m for m in PAPER if m in main.models]
-    ours = sorted(have, key=lambda m: main.mean(m, splits=main.common), reverse=True)
-    theirs = sorted(have, key=lambda m: PAPER[m].mean, reverse=True)
-    settings = {
-        "as in the paper, solved exactly,": (PAPERS_OWN, TM),
-        "by our default": (DEFAULT, TM),
-    }
-    if OWN_BY_ADAM in main.models and TM_BY_ADAM in main.models:
-        settings["both by Adam,"] = (OWN_BY_ADAM, TM_BY_ADAM)
-    said = []
-    for name, pair in settings.items():
-        plain = main.difference(*pair)
-        wide = main.difference(*pair, overlap=OVERLAP)
-        said.append(
-            f"{name} AUUC-max minus TM is {page.interval(plain)} over "
-            f"{len(main.splits(*pair))} splits, above TM in {page.share(plain.share_above)} of "
-            f"them, widened {page.signed(wide.low)} to {page.signed(wide.high)}"
-        )
-    return (
-        "Splits share their rows, so the intervals, the binomial test and the paper's marks take "
-        "them for more than they are; the widened interval allows for it (Nadeau and Bengio 2003). "
-        f"Order of the means on the {len(main.common)} splits of all models: "
-        f"{' > '.join(ours)}. In the paper: {' > '.join(theirs)}. AUUC-max (s_poly) and TM: "
-        f"{'; '.join(said)}. The paper has +{PAPER[PAPERS_OWN].mean - PAPER[TM].mean:.5f}.\n"
-    )
-
-
-def _difference_text(main: Scores) -> str:
-    judged = [m for m in PAPER if m in main.models and PAPER[m].two_sd is not None]
-    gaps = {m: from_paper(main, m) for m in judged}
-    apart = [m for m, gap in gaps.items() if gap is not None and abs(gap[0]) > gap[1]]
-    turned = [
-        m for m in judged
-        if m in MARKED and m != PAPERS_OWN
-        and (d := main.difference(m, PAPERS_OWN)).p_value < 0.05 and d.share_above > 0.5
-    ]  # fmt: skip
-    return (
-        f"{_within_text(main)} Against the error "
-        "of a mean over that many splits, were they independent, these differ by more than two: "
-        f"{', '.join(apart) or 'none'}; so protocol or models differ there. By the same binomial "
-        "test, models that the paper marks as lower than AUUC-max (s_poly) are higher here: "
-        f"{', '.join(turned) or 'none'}. {_mml_text(main)}{_reversal_text(main)} "
-        f"{_time_text(main)}\n"
-    )
-
-
 def _within_text(main: Scores) -> str:
     judged = [m for m in PAPER if m in main.models and PAPER[m].two_sd is not None]
     outside = [m for m in judged if not is_within(main, m)]
     return (
         f"{len(judged) - len(outside)} of {len(judged)} means lie within one standard deviation "
         f"(of a split) of the paper's; not so: {', '.join(outside) or 'none'}."
-    )
-
-
-def _mml_text(main: Scores) -> str:
-    if "MML" not in main.models:
-        return ""
-    gain = paired(main.values("MML"), main.values("MML", "random"))
-    printed, random = PAPER["MML"].mean, main.mean(TM, "random")
-    if not printed < random < main.mean("MML"):
-        return f"MML is {page.interval(gain)} above random. "
-    return (
-        f"MML: the paper's {page.auuc(printed)} is below a random ranking; ours is "
-        f"{page.interval(gain)} above it, with the linear basis that its count of parameters "
-        "implies and labels separated by arm. How the paper separated them is not stated. "
-    )
-
-
-def _reversal_text(main: Scores) -> str:
-    """Whether the order of AUUC-max and TM is the paper's."""
-    difference = main.difference(PAPERS_OWN, TM)
-    wide = main.difference(PAPERS_OWN, TM, overlap=OVERLAP)
-    if difference.low > 0:
-        return "AUUC-max as in the paper lies above TM, as it does there."
-    sd, printed = main.spread(TM) / 2, PAPER[PAPERS_OWN].mean - PAPER[TM].mean
-    sign = "below" if difference.high < 0 else "level with"
-    told = "told apart" if wide.high < 0 else "not told apart"
-    return (
-        f"The paper has AUUC-max above TM by {printed:.5f}, a {sd / printed:.0f}th of the standard "
-        f"deviation over splits; here its mean lies {sign} TM's, {told} by the widened interval. "
-        "What can turn it: the optimiser and its learning rates, the scaling of the features and "
-        "with it the range of Lambda, and the weights of the arms. The page hillstrom-linear tries "
-        "these one by one."
-    )
-
-
-def _time_text(main: Scores) -> str:
-    seconds = main.mean(TM, "cpu_seconds")
-    return (
-        "Times are seconds of one core for the whole search, as multiples of TM's "
-        f"{seconds:.2f}; they compare implementations, here Newton's method in numpy for TM and "
-        "AUUC-max, scikit-learn for CVT, DDR and SDR, torch and LightGBM, in the paper TensorFlow "
-        "and its authors' codes."
-    )
-
-
-def _figure_text(main: Scores) -> str:
-    best = max(main.models, key=lambda m: main.mean(m, splits=main.common))
-    large = max(main.models, key=main.size)
-    small = min(main.size(m) for m in main.models)
-    against = main.difference(large, best, splits=main.common)
-    return (
-        f"Means over the {len(main.common)} splits of all models; bars are the 95% interval of the "
-        "difference to TM on these splits. Where the size was chosen anew in each split, it is "
-        f"that of the middle one. The best mean has {best}, with {main.size(best):,} parameters "
-        f"(the smallest models have {small:,}); {large}, with {main.size(large):,}, is "
-        f"{page.interval(against)} against it.\n"
     )
 
 
@@ -430,7 +328,6 @@ def _policy_risk(main: Scores) -> list[str]:
         page.table(header, rows),
         "Differences on the same splits:\n",
         differences,
-        _policy_text(means),
     ]
 
 
@@ -450,51 +347,10 @@ def _risk_differences(main: Scores, model: str, splits: Sequence[int]) -> list[s
     return [f"{d.mean:+.4f} ({d.low:+.4f} to {d.high:+.4f})" for d in found]
 
 
-def _policy_text(means: dict[str, np.ndarray]) -> str:
-    def wins(model: str) -> list[str]:
-        rivals = [means[m] for m in PAPER_RISK if m != model]
-        return [
-            f"{share:g}"
-            for k, share in enumerate(SHARES)
-            if all(means[model][k] < rival[k] for rival in rivals)
-        ]
-
-    found = "; ".join(f"{m} at {', '.join(wins(m)) or 'none'}" for m in PAPER_RISK)
-    claim = _lowest_as_in_the_paper(means)
-    return (
-        f"Lowest risk here: {found}. The paper finds AUUC-max lowest up to .3 and SDR from .4 on: "
-        f"{'so it is here' if claim else 'here it is not so'}. {_level_text(means)}\n"
-    )
-
-
 def _lowest_as_in_the_paper(means: dict[str, np.ndarray]) -> bool:
     """Whether AUUC-max has the lowest risk up to a share of .3, and SDR from .4 on."""
     lowest = [min(PAPER_RISK, key=lambda m: means[m][k]) for k in range(len(SHARES))]
     return lowest == [PAPERS_OWN] * 3 + ["SDR"] * 6
-
-
-def _level_text(means: dict[str, np.ndarray]) -> str:
-    """The paper's risks imply areas under the uplift curve; its Table 1 has others."""
-    implied = {m: _implied_auuc(risks) for m, risks in PAPER_RISK.items()}
-    told = ", ".join(
-        f"{m} {page.auuc(value)} (Table 1: {page.auuc(PAPER[m].mean)}; ours from the same sum "
-        f"{page.auuc(_implied_auuc(means[m]))})"
-        for m, value in implied.items()
-    )
-    largest = max(float(np.max(np.abs(means[m] - PAPER_RISK[m]))) for m in PAPER_RISK)
-    return (
-        f"Our levels differ from the paper's by up to {largest:.4f}, more than its models do from "
-        "each other. AUUC is the mean over shares of the risk of treating nobody minus the risk "
-        f"at the share; the paper's risks, summed so, give {told}: its two tables are not of the "
-        "same runs or rows."
-    )
-
-
-def _implied_auuc(risks: Sequence[float]) -> float:
-    """Trapezoids through treating nobody and everybody, whose risks are those of the data."""
-    ends = 1 - CONTROL_RATE, 1 - TREATED_RATE
-    curve = ends[0] - np.array([ends[0], *risks, ends[1]])
-    return float(np.trapezoid(curve, dx=0.1))
 
 
 # Other trials.
@@ -540,8 +396,6 @@ def _other_trials(by_trial: dict[str, Scores]) -> list[str]:
                 if m != TM and _fewest(by_trial, m) >= FEW
             ],
         ),
-        _unfinished_text(by_trial, [m for m in present if m not in models]),
-        _ranks_text(models, by_mean, order, by_trial),
     ]
 
 
@@ -549,36 +403,5 @@ def _fewest(by_trial: dict[str, Scores], model: str) -> int:
     return min(len(s.splits(model)) for s in by_trial.values())
 
 
-def _unfinished_text(by_trial: dict[str, Scores], models: Sequence[str]) -> str:
-    if not models:
-        return ""
-    said = ", ".join(f"{model} {_fewest(by_trial, model)}" for model in models)
-    return (
-        f"Without a rank, since fewer than {table_1.SPLITS} splits of each trial have been run: "
-        f"{said} (the same command goes on with them).\n"
-    )
-
-
 def _blocks(s: Scores, models: Sequence[str], splits: Sequence[int]) -> list[list[float]]:
     return [[s.lines[m][split]["auuc"] for m in models] for split in splits]
-
-
-def _ranks_text(
-    models: Sequence[str],
-    by_mean: Sequence[float],
-    order: Sequence[int],
-    by_trial: dict[str, Scores],
-) -> str:
-    worse = [
-        f"{m} ({', '.join(t for t in found)})"
-        for m in models
-        if (found := [t for t, s in by_trial.items() if s.mean(m) < s.mean(m, "random")])
-    ]
-    first, second = (models[k] for k in order[:2])
-    place = [models[k] for k in order].index(DEFAULT) + 1
-    return (
-        f"The best mean rank has {first} ({by_mean[order[0]]:.1f}), then {second}; "
-        f"`{DEFAULT}` has place {place} of {len(models)}. Below random on average: "
-        f"{'; '.join(worse) if worse else 'none'}. Five trials from two sources do not settle an "
-        "order of models; they do show which ones can be worse than no model.\n"
-    )
