@@ -60,7 +60,8 @@ def translated(query, dialect):
             return exp.Literal.string(DIALECTS["duckdb"].groups)
         return node
 
-    return statement.transform(plain).sql("duckdb")
+    # sqlglot makes block comments, whose quotes DuckDB takes for those of names.
+    return statement.transform(plain).sql("duckdb", comments=False)
 
 
 @cache

@@ -48,7 +48,7 @@ _PLAIN_NUMBER = r"-?[0-9]+([.][0-9]*[1-9])?"
 _TYPES = {
     "number": "a number",
     "code": "a whole number",
-    "category": "text (no and yes, true and false: or boolean)",
+    "category": "text, or boolean for no/yes and true/false",
     "boolean": "boolean, or 0 and 1",
     "date": "date or timestamp",
 }
@@ -87,7 +87,7 @@ def to_sql(
     >>> from auucmax import fit, make_trial
     >>> query = to_sql(fit(make_trial(2_000, random_state=0), "tm"), table="people", keep=["id"])
     >>> print(query.splitlines()[0])
-    -- Columns that are read, and what they hold:
+    -- Input columns and their types:
     """
     words = dialect_named(dialect)
     raw = raw_model(model, cost, value)
@@ -135,7 +135,7 @@ def to_sql(
 
 def _comment(raw: RawModel, words: Dialect) -> str:
     """Comment with input columns, types and the choice of arm, as escaped JSON strings."""
-    lines = ["Columns that are read, and what they hold:"]
+    lines = ["Input columns and their types:"]
     for name, kind in raw.columns:
         text = ", or text as 2024-01-31" if kind == "date" and words.reads_dates else ""
         lines.append(f"  {json.dumps(name)}: {_TYPES[kind]}{text}")
@@ -143,7 +143,7 @@ def _comment(raw: RawModel, words: Dialect) -> str:
     if any(arm.cost for arm in raw.arms):
         costs = ", ".join(f"{json.dumps(arm.label)} {arm.cost:g}" for arm in raw.arms)
         net = f"{raw.value:g} * uplift - cost (cost: {costs})"
-    lines.append(f"arm: that of the highest {net}; the control if none is above 0.")
+    lines.append(f"arm: the one with the highest {net}; the control if none is above 0.")
     return "".join(f"-- {line}\n" for line in lines).replace("${", "$ {")
 
 
