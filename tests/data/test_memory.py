@@ -64,11 +64,9 @@ def check_sample(found, frame, share):
 def test_a_sample_of_groups(kind, tmp_path):
     frame = people(9_000)
     path, query = write(frame, kind, tmp_path)
-    with pytest.warns(UserWarning, match="9,000 rows: a random sample of about 3,000 is used"):
-        found = read_sample(path, query=query, by="house", max_rows=3_000)
+    found = read_sample(path, query=query, by="house", max_rows=3_000)
     check_sample(found, frame, 1 / 3)
-    with pytest.warns(UserWarning, match="random sample"):  # the same rows again
-        again = read_sample(path, query=query, by="house", max_rows=3_000)
+    again = read_sample(path, query=query, by="house", max_rows=3_000)
     pd.testing.assert_frame_equal(found, again)
     assert len(read_sample(path, query=query, max_rows=9_000)) == 9_000
 
@@ -76,11 +74,9 @@ def test_a_sample_of_groups(kind, tmp_path):
 def test_a_sample_of_a_frame_and_of_rows_without_an_id(tmp_path):
     frame = people(9_000)
     for table in (frame, pl.from_pandas(frame)):
-        with pytest.warns(UserWarning, match="the table has 9,000 rows"):
-            check_sample(read_sample(table, by="house", max_rows=3_000), frame, 1 / 3)
+        check_sample(read_sample(table, by="house", max_rows=3_000), frame, 1 / 3)
     path, _ = write(frame, "parquet", tmp_path)
-    with pytest.warns(UserWarning, match="random sample"):
-        found = read_sample(path, max_rows=900)
+    found = read_sample(path, max_rows=900)
     assert 750 < len(found) < 1_050
     assert abs(found["person"].mean() - 4_500) < 5 * 9_000 / np.sqrt(12 * 900)
 
@@ -93,17 +89,13 @@ def test_a_sample_of_warehouses(tmp_path):
     frame = people(9_000)
     path, _ = write(frame, "duckdb", tmp_path)
     server = ibis.duckdb.connect(path, read_only=True)
-    with pytest.warns(UserWarning, match="random sample"):
-        found = read_sample(server.table("t"), by="house", max_rows=3_000)
+    found = read_sample(server.table("t"), by="house", max_rows=3_000)
     server.disconnect()
     check_sample(found, frame, 1 / 3)
     with sqlite3.connect(tmp_path / "shop.db") as db:
         frame.to_sql("people", db, index=False)
     db.close()
-    with pytest.warns(UserWarning, match="random sample"):
-        found = read_sample(
-            f"sqlite://{tmp_path}/shop.db", query="people", by="house", max_rows=3_000
-        )
+    found = read_sample(f"sqlite://{tmp_path}/shop.db", query="people", by="house", max_rows=3_000)
     check_sample(found, frame, 1 / 3)
     with postgres_server() as url, psycopg.connect(url, autocommit=True) as server:
         server.execute(
@@ -115,8 +107,7 @@ def test_a_sample_of_warehouses(tmp_path):
                 "INSERT INTO people VALUES (%s, %s, %s, %s, %s, %s)", frame.to_numpy().tolist()
             )
         for query in ("people", "SELECT * FROM people ORDER BY person"):
-            with pytest.warns(UserWarning, match="random sample"):
-                found = read_sample(url, query=query, by="house", max_rows=3_000)
+            found = read_sample(url, query=query, by="house", max_rows=3_000)
             check_sample(found, frame, 1 / 3)
 
 
@@ -152,8 +143,7 @@ def test_the_size_is_that_of_rows_from_all_over_the_table(tmp_path, monkeypatch)
 def test_a_trial_of_a_sample(tmp_path):
     frame = people(9_000)
     path, _ = write(frame, "parquet", tmp_path)
-    with pytest.warns(UserWarning, match="sample of about 3,000"):
-        trial = read_trial(path, **ROLES, id="person", groups="house", max_rows=3_000)
+    trial = read_trial(path, **ROLES, id="person", groups="house", max_rows=3_000)
     assert 2_500 < trial.n_rows < 3_500
     assert set(np.unique(trial.groups, return_counts=True)[1]) == {3}
     for wrong in (0, 2.5, "many"):

@@ -26,6 +26,7 @@ from auucmax import (
     read_trial,
 )
 from auucmax import spark as on_spark
+from auucmax.data import memory
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.rows import part_of
@@ -342,19 +343,21 @@ def test_an_encoder_is_fitted_on_a_sample_of_many_rows(spark, raw, monkeypatch):
     assert np.isfinite(found.predict(two)).all()
 
 
-def test_a_trial_in_memory_is_the_rows_or_a_sample_of_them(spark):
+def test_a_trial_in_memory_is_the_rows_or_a_sample_of_them(spark, monkeypatch):
     frame = arms_table(3_000).assign(house=lambda f: np.arange(len(f)) // 2)
     df = spark.createDataFrame(frame).repartition(3)
     arms = {"treatment": "arm", "outcome": "visit", "control": "none"}
     roles = {**arms, "id": "person", "groups": "house"}
     whole = on_spark.read_trial(df, **roles)
     assert sorted(whole.id) == sorted(read_trial(frame, **roles).id)
-    with pytest.warns(UserWarning, match="3,000 rows: a random sample of about 1,000 is used"):
-        found = on_spark.read_trial(df, **roles, max_rows=1_000)
+    found = on_spark.read_trial(df, **roles, max_rows=1_000)
     assert 800 < found.n_rows < 1_200
     assert set(np.unique(found.groups, return_counts=True)[1]) == {2}
-    with pytest.warns(UserWarning, match="random sample"):
-        some = on_spark.read_trial(df, **arms, max_rows=1_000)
+    monkeypatch.setattr(memory, "_ALWAYS", 0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 100_000.0)
+    with pytest.warns(UserWarning, match="DataFrame has 3,000 rows: a random sample of about"):
+        assert on_spark.read_trial(df, **roles).n_rows < 2_000
+    some = on_spark.read_trial(df, **arms, max_rows=1_000)
     assert 800 < some.n_rows < 1_200
 
 

@@ -158,13 +158,13 @@ class Draw(NamedTuple):
         most = most_rows(some()) if self.max_rows is None else self.max_rows
         if n_rows <= most:
             return None
-        fit = ", which fit into a quarter of the free memory" if self.max_rows is None else ""
-        warnings.warn(
-            f"{name} has {n_rows:,} rows: a random sample of about {most:,} is used{fit}. Set "
-            f"max_rows to use more or fewer.",
-            UserWarning,
-            stacklevel=level_of_caller(),
-        )
+        if self.max_rows is None:
+            warnings.warn(
+                f"{name} has {n_rows:,} rows: a random sample of about {most:,} is used, which fit "
+                f"into a quarter of the free memory. Set max_rows to use more or fewer.",
+                UserWarning,
+                stacklevel=level_of_caller(),
+            )
         return max(most * N_BUCKETS // n_rows, 1)
 
     def sql(self, table: str, name: str, read: Callable[[str], pd.DataFrame], hashed: str) -> str:

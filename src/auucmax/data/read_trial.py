@@ -80,7 +80,7 @@ def read_trial(
     max_rows : int, optional
         Of a table with more rows, use a random sample of about this size, drawn where the rows are
         and by ``groups`` or ``id`` if they are named. By default, a table that is not in memory
-        yet is sampled if its rows take more than a quarter of the free memory. A warning says so.
+        yet is sampled, with a warning, if it takes more than a quarter of the free memory.
 
     Examples
     --------
