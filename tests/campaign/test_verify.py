@@ -212,12 +212,14 @@ def test_the_forecast_of_the_model_is_that_of_the_treated(model):
     curve = model.evidence.arms[0].curve
     at = np.interp(0.4, curve.spend, curve.gain)
     top, rest = at / 0.4, (curve.gain[-1] - at) / 0.6
-    forecast = (chosen & treated).sum() * top + (~chosen & treated).sum() * rest
+    in_trial = (chosen & treated).sum() * top + (~chosen & treated).sum() * rest
     own = found.forecast
-    assert own.forecast.value == pytest.approx(forecast, rel=0.02)
+    assert own.forecast.value == pytest.approx(model.uplift(table)[treated, 0].sum())
+    assert own.forecast.value == pytest.approx(in_trial, rel=0.05)
     assert own.all_treated
     assert own.realised == found.against("as run").gain
-    assert own.forecast.se > 0
+    share = treated.mean()
+    assert own.forecast.se == pytest.approx(len(table) * np.interp(share, curve.spend, curve.se))
     assert own.verdict == ForecastVerdict.CONFIRMED
     for (name, arm), value in truth.items():
         one = found.against(name, "call" if arm else None).gain
@@ -225,7 +227,7 @@ def test_the_forecast_of_the_model_is_that_of_the_treated(model):
     # A column of scores does as well as the features.
     scored = table[["person", "visit"]]
     again = verify(scored, people=listed, model=model)
-    assert again.forecast == own
+    assert again.forecast.forecast.value == pytest.approx(own.forecast.value)
 
 
 def test_the_forecast_of_a_list_alone_is_the_sum_of_its_uplifts(model):
@@ -241,20 +243,6 @@ def test_the_forecast_of_a_list_alone_is_the_sum_of_its_uplifts(model):
     assert not found.forecast.all_treated
     gain = found.against("nobody").gain.value * n_treated / listed["chosen"].sum()
     assert found.forecast.realised.value == pytest.approx(gain)
-
-
-def test_people_who_are_no_top_share_have_the_forecast_of_their_uplifts(model):
-    """Some with high scores were left out of the list."""
-    table, listed, _ = run_campaign(model)
-    high = listed["score"] > listed["score"].quantile(0.95)
-    listed["chosen"] = listed["chosen"] & ~high
-    listed = listed[~high | (np.arange(len(listed)) % 10 < 3) | (listed["arm"] == "no")]
-    found = verify(table, people=listed.assign(propensity=np.nan).drop(columns="propensity"),
-                   model=model)  # fmt: skip
-    uplift = model.uplift(table.set_index("person").loc[listed["person"]])[:, 0]
-    expected = uplift[(listed["arm"] == "call").to_numpy()].sum()
-    assert found.forecast.forecast.value == pytest.approx(expected)
-    assert found.forecast.forecast.se > 0  # that of the trial
 
 
 def estimate(value, se, lower=None, upper=None):

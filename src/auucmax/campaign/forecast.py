@@ -6,15 +6,13 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from auucmax._validation import Floats
 from auucmax.campaign.cells import Campaign
-from auucmax.campaign.contrasts import Codes, minus
+from auucmax.campaign.contrasts import minus
 from auucmax.model import UpliftModel
 from auucmax.results import Estimate, Result
-from auucmax.targeting.rule import at
 
 
 class ForecastVerdict(StrEnum):
@@ -45,24 +43,29 @@ def forecast_of(
 ) -> Forecast | None:
     """The forecast for all treated people, or only for the chosen if others lack scores.
 
+    It is the sum of the uplifts of the arms that people got. Its standard error is that of the
+    curve of the trial of the model, where as large a share of the people is treated.
+
     ``given`` (cells, arms): the coefficients of the means in the gain of all who were treated.
     """
-    if model is not None and model.evidence.failed_check:
+    uplift = _uplifts(campaign, model)
+    if uplift is None or (model is not None and model.evidence.failed_check):
         return None
-    score, uplift = _known_scores(campaign, model)
-    z = float(ndtri((1 + level) / 2))
+    z, n_people = float(ndtri((1 + level) / 2)), len(uplift)
     for cells in (np.ones(len(given), dtype=bool), campaign.chosen > 0):
         weights = given * cells[:, None]
         arm = np.where(cells[campaign.cell], campaign.trial.arm, 0)
-        found = None
-        if model is not None and score is not None:
-            found = _by_trial(campaign, model, score, arm > 0)
-        if found is None and uplift is not None:
-            found = _by_uplifts(campaign, model, uplift, arm)
+        rows = np.flatnonzero(arm)
+        total = float(uplift[rows, arm[rows] - 1].sum())
         lacking = ((weights != 0) & (campaign.means.counts == 0)).any()
-        if found is None or lacking or not weights.any():
+        if not np.isfinite(total) or lacking or not weights.any():
             continue
-        total, se = found
+        se = 0.0
+        for evidence in model.evidence.arms if model is not None else ():
+            if evidence.arm in campaign.arms:
+                share = np.count_nonzero(arm == campaign.arms.index(evidence.arm)) / n_people
+                error = np.interp(share, evidence.curve.spend, evidence.curve.se)
+                se = float(np.hypot(se, n_people * error))
         forecast = Estimate(value=total, se=se, lower=total - z * se, upper=total + z * se)
         realised = campaign.means.contrast(weights, level)
         return Forecast(
@@ -98,73 +101,16 @@ def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None
     return ForecastVerdict.TOO_NOISY
 
 
-def _known_scores(
-    campaign: Campaign, model: UpliftModel | None
-) -> tuple[Floats | None, Floats | None]:
-    """Scores (n,), or uplifts (n, K), from the model or from the list."""
+def _uplifts(campaign: Campaign, model: UpliftModel | None) -> Floats | None:
+    """Uplifts (n, K) by the model, or else those of the list; None if neither is known."""
     frame, labels = campaign.frame, campaign.arms[1:]
-    if model is not None and {*model.columns} <= {*frame}:
-        scores = model.scores(frame)
-        score = scores[:, 0] if len(model.arms) == 1 else None
-        if not {*labels} <= {*model.arms}:
-            return score, None
-        return score, model.uplift_of(scores)[:, [model.arms.index(label) for label in labels]]
+    if model is not None and {*model.columns} <= {*frame} and {*labels} <= {*model.arms}:
+        return model.uplift(frame)[:, [model.arms.index(label) for label in labels]]
     known = frame.filter(regex="^(score|uplift)").apply(pd.to_numeric, errors="coerce")
-    known = known.astype(np.float64)
-    score = uplift = None
-    if "score" in known and len(labels) == 1:
-        score = known["score"].to_numpy()
-        if model is not None:
-            uplift = model.scorers[0].calibration(score)[:, None]
     names = ["uplift"] if len(labels) == 1 else [f"uplift {label}" for label in labels]
     if {*names} <= {*known}:
-        uplift = known[names].to_numpy()
-    return score, uplift
-
-
-def _by_trial(
-    campaign: Campaign, model: UpliftModel, score: Floats, treated: NDArray[np.bool_]
-) -> tuple[float, float] | None:
-    """Gain of the same share of the trial's people, for the top and the rest, with its error.
-
-    None if the chosen are no top share, or the treated are no random part of either.
-    """
-    chosen = campaign.chosen[campaign.cell] > 0
-    several = len(np.unique(campaign.chosen)) < len(campaign.chosen)
-    lowest = float(score[chosen].min())
-    if several or not np.isfinite(score[chosen]).all() or (score[~chosen] > lowest).any():
-        return None
-    share = 1.0
-    if not chosen.all():
-        share = model.scorers[0].quantiles.share_of(lowest, float(chosen[score == lowest].mean()))
-    n_top, n_rest = int((treated & chosen).sum()), int((treated & ~chosen).sum())
-    if share <= 0 or (n_rest and share >= 1):
-        return None
-    gain, error = _in_trial(model, 0, share)
-    whole, whole_error = _in_trial(model, 0, 1.0)
-    rest = n_rest / (1 - share) if n_rest else 0.0
-    # The rest of the trial are other rows, with no larger variance than the whole.
-    total = n_top * gain + rest * (whole - share * gain)
-    return total, float(np.hypot(n_top * error, rest * whole_error))
-
-
-def _by_uplifts(
-    campaign: Campaign, model: UpliftModel | None, uplift: Floats, arm: Codes
-) -> tuple[float, float] | None:
-    """The sum of the predicted uplifts, with a rough error from the trial's curves."""
-    rows = np.flatnonzero(arm)
-    total = float(uplift[rows, arm[rows] - 1].sum())
-    if not np.isfinite(total):
-        return None
-    errors = [0.0]
-    for own, n in zip(*np.unique(arm[rows], return_counts=True), strict=True):
-        label = campaign.arms[own]
-        if model is not None and label in model.arms:
-            errors.append(n * _in_trial(model, model.arms.index(label), n / len(arm))[1])
-    return total, float(np.linalg.norm(errors))
-
-
-def _in_trial(model: UpliftModel, k: int, share: float) -> tuple[float, float]:
-    """The gain per person of treating the trial's top share with an arm, with its error."""
-    curve = model.evidence.arms[k].curve
-    return at(curve, share)[1] / share, float(np.interp(share, curve.spend, curve.se)) / share
+        return known[names].to_numpy(np.float64)
+    if model is not None and "score" in known and len(labels) == 1:
+        score = known[["score"]].to_numpy(np.float64)
+        return np.where(np.isnan(score), np.nan, model.uplift_of(np.nan_to_num(score)))
+    return None
