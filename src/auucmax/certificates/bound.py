@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auucmax._validation import check_level, check_whole
+from auucmax.results import Shown
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,23 @@ class LowerBound:
     @property
     def gap(self) -> float:
         return self.estimate - self.lower
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Guarantee(Shown):
+    """What every certificate states, and what it rests on.
+
+    ``n_rows`` were bet on. ``outcome_range``: outcomes lie in it; None for an approximation, which
+    guarantees nothing. ``propensity``: the lowest and the highest known propensity, None if it was
+    the same for all. ``grouped``: clusters of rows are independent, rows of a cluster are not.
+    """
+
+    delta: float
+    n_rows: int
+    outcome_range: tuple[float, float] | None
+    n_candidates: int = 1
+    propensity: tuple[float, float] | None = None
+    grouped: bool = False
 
 
 def shared_level(delta: float, n_candidates: int) -> float:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from auucmax._errors import InputError
 from auucmax._validation import (
-    Bools,
     Floats,
     check_choice,
     check_column,
@@ -23,13 +20,12 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.certificates.betting import TARGETS, Game, betting_bound, betting_bounds
-from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.bound import Guarantee, LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
 from auucmax.certificates.held_out import HeldOut, predicted_outcome
-from auucmax.certificates.known_chances import randomised
+from auucmax.certificates.known_chances import propensity_range
 from auucmax.metrics.bins import BinnedLevels
 from auucmax.metrics.levels import Levels
-from auucmax.results import Shown
 
 #: The methods of certify, described.
 METHODS = {
@@ -41,15 +37,15 @@ _COLUMNS = ("groups", "outcome_model", "propensity")
 _BETTING = ("outcome_range", "outcome_model_range", "n_dealings", "random_state", *_COLUMNS)
 
 
-@dataclass(frozen=True, repr=False)
-class Certificate(Shown):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Certificate(Guarantee):
     """Certified bounds of AUUC and gain over random targeting, with their assumptions.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2), and ``upper_bound`` and
     ``gain_upper_bound`` if they were asked for, hold *each* with probability 1 - ``delta``; all at
     once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
-    :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given; ``by_cluster``, with
-    every cluster weighing the same, where the bounds are about these; ``gap`` and
+    :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given, of the models of
+    folds if ``cross_fitted``; ``by_cluster``: every cluster weighs the same; ``gap`` and
     ``gain_gap`` are the differences, ``bin_gap`` the part of them that pays for the bins of a
     histogram. Bets are on outcomes less their mean, which has less noise: a bound can come close to
     the estimate, or pass it.
@@ -62,17 +58,17 @@ class Certificate(Shown):
     gain_lower_bound: float
     estimate: float
     gain_estimate: float
-    delta: float
     joint: bool
     method: str
-    assumptions: tuple[str, ...]
-    n_rows: int
-    n_candidates: int = 1
     bin_gap: float = 0.0
     adjusted: bool = False
-    by_cluster: bool = False
+    cross_fitted: bool = False
     upper_bound: float | None = None
     gain_upper_bound: float | None = None
+
+    @property
+    def by_cluster(self) -> bool:
+        return self.grouped and self.method != "asymptotic"
 
     @property
     def gap(self) -> float:
@@ -175,6 +171,7 @@ def certify(
         _check_options(options, chosen, method)
         lower, estimates = _by_folds(chosen, rows, score, folds, options, each, n_candidates, upper)
         n_rows = len(rows.y)
+    low, high = options.get("outcome_range", (0.0, 1.0))
     return Certificate(
         lower_bound=lower[0][0],
         gain_lower_bound=lower[0][1],
@@ -183,12 +180,14 @@ def certify(
         delta=delta,
         joint=joint,
         method=chosen,
-        assumptions=_assumptions(chosen, n_candidates, options, folds is not None),
         n_rows=n_rows,
+        outcome_range=None if chosen == "asymptotic" else (float(low), float(high)),
         n_candidates=n_candidates,
         bin_gap=bin_gap,
         adjusted=options.get("outcome_model") is not None,
-        by_cluster=options.get("groups") is not None and chosen != "asymptotic",
+        cross_fitted=folds is not None,
+        propensity=propensity_range(options.get("propensity")),
+        grouped=options.get("groups") is not None,
         upper_bound=-lower[1][0] if upper else None,
         gain_upper_bound=-lower[1][1] if upper else None,
     )
@@ -246,7 +245,7 @@ def _by_folds(
     n_candidates: int,
     upper: bool,
 ) -> tuple[list[list[float]], list[float]]:
-    """Bounds of AUUC and gain with one set of candidates per fold, and the estimates.
+    """Lower bounds of AUUC and gain, with ``upper`` also with the arms swapped, and estimates.
 
     With folds all are means, weighted by rows, of bounds that share delta: by the union bound they
     hold together, and so does their mean.
@@ -268,7 +267,7 @@ def _by_folds(
         if "groups" in columns:
             _check_whole_clusters(columns["groups"], fold)
         parts = [fold == number for number in range(len(labels))]
-    bounds_of = _BOUNDS_OF[method]
+    n_candidates *= len(parts)
     lower, estimates = np.zeros((1 + upper, 2)), np.zeros(2)
     for number, part in enumerate(parts):
         y, own_score, treated = rows.y[part], score[part], rows.treated[part]
@@ -286,17 +285,22 @@ def _by_folds(
             sample_weight=None if weight is None else weight[part],
             outcome_model=own.get("outcome_model"),
             propensity=own.get("propensity"),
+            groups=own.get("groups") if method == "asymptotic" else None,
         )
         estimates += share * np.array([levels.auuc(), levels.gain()])
+        if method == "asymptotic":
+            lower += share * np.array(_normal_limits(levels, delta / n_candidates)[: 1 + upper])
+            continue
         for side in range(1 + upper):  # minus the upper bound is the lower one, arms swapped
             if side and own.get("propensity") is not None:
                 own |= {"propensity": 1 - np.asarray(own["propensity"])}
-            found = bounds_of(
+            found = betting_bounds(
                 y,
                 own_score,
                 treatment=treated != side,
                 delta=delta,
-                n_candidates=n_candidates * len(parts),
+                bets="hedged" if method == "betting" else "fixed",
+                n_candidates=n_candidates,
                 **own,
             )
             lower[side] += share * np.array([bound.lower for bound in found])
@@ -313,57 +317,18 @@ def _check_whole_clusters(groups: Any, fold: Any) -> None:
         )  # fmt: skip
 
 
-def _asymptotic(
-    y: Floats, score: Floats, *, treatment: Bools, delta: float, n_candidates: int, **columns: Any
-) -> list[LowerBound]:
-    """Asymptotic lower limits of AUUC and gain, which are **not** guarantees."""
-    levels = Levels.of(y, score, treatment=treatment, **columns)
+def _normal_limits(levels: Levels, delta: float) -> list[list[float]]:
+    """Lower limits of AUUC and gain, and those with the arms swapped: **not** guarantees."""
     if min(levels.support.units) < 2:
         raise InputError(
             "each arm", "at least 2 rows (or clusters) for a standard error",
             f"{min(levels.support.units)} in one",
             "Collect more (in Python: or use method='betting').",
         )  # fmt: skip
-    # The lower end of this two-sided interval is the one-sided limit.
-    found = levels.inference(max(1 - 2 * delta / n_candidates, 1e-9))
-    ends = (found.interval[0], found.estimate), (found.gain_interval[0], found.gain)
-    return [
-        LowerBound("asymptotic", low if np.isfinite(low) else -np.inf, estimate, delta)
-        for low, estimate in ends
-    ]
-
-
-_BOUNDS_OF: dict[str, Callable[..., Any]] = {
-    "betting": betting_bounds,
-    "betting-fixed": partial(betting_bounds, bets="fixed"),
-    "asymptotic": _asymptotic,
-}
-
-
-def _assumptions(
-    method: str, n_candidates: int, options: dict[str, Any], cross_fitted: bool
-) -> tuple[str, ...]:
-    """The assumptions of a certificate, one sentence each."""
-    clustered = options.get("groups") is not None
-    own = [randomised("clusters" if clustered else "rows", options.get("propensity"))]
-    if method == "asymptotic":
-        own.append("there are enough rows for the normal approximation")
-    else:
-        low, high = (float(v) for v in options.get("outcome_range", (0, 1)))
-        own.append(f"outcomes lie in [{low:g}, {high:g}]")
-    if cross_fitted:
-        own.append(
-            "each fold's scores come from a model fitted on the others; the bounds are for the "
-            "mean over these models"
-        )
-    else:
-        one = "the score was" if n_candidates == 1 else f"the {n_candidates} candidates were"
-        own.append(f"{one} fixed without looking at them, or at rows that depend on them")
-    if options.get("outcome_model") is not None:
-        own.append("the outcome model, and the choice to use it, come from other rows")
-    if clustered and method != "asymptotic":
-        own.append("people are counted so that every cluster weighs the same")
-    return tuple(own)
+    # The ends of this two-sided interval are the one-sided limits.
+    found = levels.inference(max(1 - 2 * delta, 1e-9))
+    lower, upper = np.array([found.interval, found.gain_interval]).T
+    return np.nan_to_num([lower, -upper], nan=-np.inf, neginf=-np.inf).tolist()
 
 
 def certify_difference(

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
@@ -117,18 +117,7 @@ def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
     return np.asarray(draw * most < people)
 
 
-def randomised(units: str, chance: Floats | None) -> str:
-    """The randomisation assumption as a sentence.
-
-    >>> randomised("rows", None)
-    'rows are independent, and treatment was randomised with the same chance for all'
-    >>> randomised("rows", np.array([0.1, 0.9]))[:62]
-    'rows are independent, each was treated by an independent draw '
-    """
-    if chance is None or not len(chance):
-        return f"{units} are independent, and treatment was randomised with the same chance for all"
-    low, high = np.min(chance), np.max(chance)
-    return (
-        f"{units} are independent, each was treated by an independent draw with its known chance, "
-        f"{low:.3g} to {high:.3g} by design (statistics after Horvitz and Thompson)"
-    )
+def propensity_range(*parts: ArrayLike | None) -> tuple[float, float] | None:
+    """Lowest and highest propensity of all parts; None if there are none."""
+    values = np.concatenate([np.empty(0), *(np.ravel(own) for own in parts if own is not None)])
+    return (float(values.min()), float(values.max())) if len(values) else None

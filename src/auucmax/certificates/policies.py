@@ -30,7 +30,7 @@ from auucmax._progress import track
 from auucmax._validation import Floats, check_column, check_positive
 from auucmax.certificates.betting import known_range
 from auucmax.certificates.blocks import block_size, check_dealings
-from auucmax.certificates.bound import shared_level
+from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import (
     PRIOR_ROWS,
     PRIOR_VARIANCE,
@@ -38,32 +38,27 @@ from auucmax.certificates.fixed_bets import (
     best_bet,
     wealth_bound,
 )
-from auucmax.certificates.known_chances import ArmMeans
-from auucmax.results import Shown
+from auucmax.certificates.known_chances import ArmMeans, propensity_range
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.
 PolicyChunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 
-@dataclass(frozen=True, repr=False)
-class PolicyCertificate(Shown):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PolicyCertificate(Guarantee):
     """Lower bounds of a policy's gain per person, each with probability 1 - ``delta``.
 
     ``gain_lower_bound``: over treating nobody; ``random_lower_bound``: over giving the same arms to
     as many random people; ``net_lower_bound``: value times the gain, minus costs, if value and cost
-    were given, else None. ``n_rows`` were bet on, ``n_models`` policies judged, each of which comes
-    from the rows before those that judge it.
+    were given, else None. ``n_models`` policies were judged, each of which comes from the rows
+    before those that judge it.
     """
 
     gain_lower_bound: float
     random_lower_bound: float
     net_lower_bound: float | None
-    delta: float
-    n_rows: int
     n_models: int
-    assumptions: tuple[str, ...]
-    n_candidates: int = 1
 
 
 def certify_policy(
@@ -151,8 +146,9 @@ def certify_policy(
         delta=delta,
         n_rows=n_rows,
         n_models=len(judged),
-        assumptions=_assumptions(low, high, n_candidates, propensity is not None),
-        n_candidates=n_candidates,
+        outcome_range=(low, high),
+        n_candidates=int(n_candidates),
+        propensity=propensity_range(*(propensity or ())),
     )
 
 
@@ -161,8 +157,8 @@ _REFERENCE = 0.1  # of the rows of a chunk, whose scores cut the shares, and whi
 _FOR_SHARES = 0.1  # of delta, for how many people lie above the cuts
 
 
-@dataclass(frozen=True, repr=False)
-class ShareCertificate(Shown):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ShareCertificate(Guarantee):
     """Simultaneous lower bounds of the gain from treating the top people at several cuts.
 
     A cut of share q is the score above which q of some rows lie that are not bet on; of all people
@@ -175,15 +171,15 @@ class ShareCertificate(Shown):
     shares: tuple[float, ...]
     gain_lower_bounds: tuple[float, ...]
     share_upper_bounds: tuple[float, ...]
-    delta: float
-    n_rows: int
     n_models: int
-    assumptions: tuple[str, ...]
 
     def net_lower_bounds(self, value: float, cost: float) -> Floats:
         """Lower bounds (shares,) of value * gain - cost per person at each cut.
 
-        >>> found = ShareCertificate((0.5, 1.0), (0.02, 0.03), (0.51, 1.0), 0.05, 1000, 1, ())
+        >>> found = ShareCertificate(
+        ...     shares=(0.5, 1.0), gain_lower_bounds=(0.02, 0.03), share_upper_bounds=(0.51, 1.0),
+        ...     n_models=1, delta=0.05, n_rows=1000, outcome_range=(0.0, 1.0),
+        ... )
         >>> found.net_lower_bounds(10, 0.2).round(3).tolist()
         [0.098, 0.1]
         """
@@ -253,13 +249,14 @@ def certify_shares(
         for share in shares
     ]
     return ShareCertificate(
-        tuple(map(float, shares)),
-        tuple(own.gain_lower_bound for own in found),
-        most_above(later, shares, shared_level(delta, n_bounds) * _FOR_SHARES),
-        delta,
-        found[0].n_rows,
-        found[0].n_models,
-        _assumptions(*outcome_range, n_candidates, False),
+        shares=tuple(map(float, shares)),
+        gain_lower_bounds=tuple(own.gain_lower_bound for own in found),
+        share_upper_bounds=most_above(later, shares, shared_level(delta, n_bounds) * _FOR_SHARES),
+        delta=delta,
+        n_rows=found[0].n_rows,
+        n_models=found[0].n_models,
+        outcome_range=found[0].outcome_range,
+        n_candidates=n_candidates,
     )
 
 
@@ -306,23 +303,6 @@ def most_above(parts: list[Ranked], shares: Sequence[float], level: float) -> tu
     error = float(np.sqrt(np.log(1 / level) / 2 * (weight**2 / n_rows).sum()))
     found = [weight @ [part.chosen(share).mean() for part in parts] + error for share in shares]
     return tuple(float(min(share, 1.0)) for share in found)
-
-
-def _assumptions(low: float, high: float, n_candidates: int, by_chances: bool) -> tuple[str, ...]:
-    arms = "rows are independent, and arms were randomised with the same chances for all"
-    if by_chances:
-        arms = (
-            "rows are independent, each got its arm by an independent draw with known chances by "
-            "design (statistics after Horvitz and Thompson)"
-        )
-    own = [
-        arms,
-        f"outcomes lie in [{low:g}, {high:g}]",
-        "each policy comes from other rows than those that judge it",
-    ]
-    if n_candidates > 1:
-        own.append(f"the {n_candidates} ways of making policies were fixed without these rows")
-    return tuple(own)
 
 
 class PolicyRows(NamedTuple):

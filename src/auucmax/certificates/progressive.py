@@ -28,33 +28,27 @@ from auucmax._validation import (
 )
 from auucmax.certificates.betting import dense_ranks, known_range
 from auucmax.certificates.blocks import DealtUnits, check_dealings
-from auucmax.certificates.bound import shared_level
+from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
-from auucmax.certificates.known_chances import effect_pilot, randomised
-from auucmax.results import Shown
+from auucmax.certificates.known_chances import effect_pilot, propensity_range
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 
-@dataclass(frozen=True, repr=False)
-class ProgressiveCertificate(Shown):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ProgressiveCertificate(Guarantee):
     """Lower bounds of the mean AUUC and gain of models trained on growing data.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
-    1 - ``delta``; both at once only if ``joint``. ``n_rows`` were bet on; ``n_models`` models were
-    judged, trained on the shares ``trained_on`` (lowest, highest) of all rows.
+    1 - ``delta``; both at once only if ``joint``. ``n_models`` models were judged, trained on the
+    shares ``trained_on`` (lowest, highest) of all rows.
     """
 
     lower_bound: float
     gain_lower_bound: float
-    delta: float
     joint: bool
-    n_rows: int
     n_models: int
     trained_on: tuple[float, float]
-    assumptions: tuple[str, ...]
-    n_candidates: int = 1
-    method: str = "progressive betting"
 
 
 def progressive_certificate(
@@ -136,20 +130,6 @@ def progressive_certificate(
         bounds, _ = one_size_bounds(pilot, counts, lambda _: rows, level, n_dealings, seed)
     sizes = [len(part.y) for part in (first, *later)]
     shares = [float(sum(sizes[: k + 1]) / sum(sizes)) for k in judged] or [0.0]
-    clustered = groups is not None and len(y) > 0
-    chance = np.concatenate([part.chance for part in (first, *later)]) if by_chance else None
-    assumptions = [
-        randomised("clusters" if clustered else "rows", chance),
-        f"outcomes lie in [{low:g}, {high:g}]",
-        "rows were assigned to chunks at random, and each model, with all its choices, comes from "
-        "the chunks before the one that it is judged on",
-    ]
-    if n_candidates > 1:
-        assumptions.append(
-            f"the {n_candidates} ways of making models were fixed without looking at them"
-        )
-    if clustered:
-        assumptions.append("people are counted so that every cluster weighs the same")
     return ProgressiveCertificate(
         lower_bound=bounds[0] * (high - low),
         gain_lower_bound=bounds[1] * (high - low),
@@ -158,8 +138,10 @@ def progressive_certificate(
         n_rows=sum(sizes[k + 1] for k in judged),
         n_models=len(judged),
         trained_on=(shares[0], shares[-1]),
-        assumptions=tuple(assumptions),
+        outcome_range=(low, high),
         n_candidates=int(n_candidates),
+        propensity=propensity_range(*(propensity or ())),
+        grouped=groups is not None,
     )
 
 

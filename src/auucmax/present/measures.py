@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from auucmax.certificates.bound import Guarantee
 from auucmax.certificates.certify import METHODS, Certificate
 from auucmax.certificates.policies import PolicyCertificate, ShareCertificate
 from auucmax.certificates.progressive import ProgressiveCertificate
@@ -100,14 +102,34 @@ def _(found: Calibration) -> Brief:
     return in_words(verdict, [("Rows", f"{found.n_rows:,}")], [caveat])
 
 
-def _certified(found: Any, gain: float, what: str, *facts: tuple[str, str]) -> Brief:
+def _certified(
+    found: Guarantee, gain: float, what: str, sources: Sequence[str], *facts: tuple[str, str]
+) -> Brief:
     """Brief of a guarantee: the claim, its numbers and its assumptions."""
     chance = words.percent(1 - found.delta) if found.delta >= 0.01 else f"{1 - found.delta:.4g}"
     verdict = f"Not certified that {what} beats random targeting ({chance})."
     if gain > 0:
         verdict = f"Certified: {what} gains {_bounds(gain)} per person over random ({chance})."
-    rests = [("If", text) for text in found.assumptions]
+    rests = [("If", text) for text in (*_design(found), *sources)]
+    if found.grouped and found.outcome_range is not None:
+        rests.append(("If", "people are counted so that every cluster weighs the same"))
     return in_words(verdict, [*facts, ("Rows", f"{found.n_rows:,}"), *rests])
+
+
+def _design(found: Guarantee) -> tuple[str, str]:
+    """Assumptions on the trial and the outcome."""
+    units = "clusters" if found.grouped else "rows"
+    drawn = f"{units} are independent, and treatment was randomised with the same chance for all"
+    if found.propensity is not None:
+        low, high = found.propensity
+        drawn = (
+            f"{units} are independent, each was treated by an independent draw with its known "
+            f"chance, {low:.3g} to {high:.3g} by design (statistics after Horvitz and Thompson)"
+        )
+    if found.outcome_range is None:
+        return drawn, "there are enough rows for the normal approximation"
+    low, high = found.outcome_range
+    return drawn, f"outcomes lie in [{low:g}, {high:g}]"
 
 
 def _bounds(lower: float, upper: float | None = None) -> str:
@@ -121,10 +143,22 @@ def _bounds(lower: float, upper: float | None = None) -> str:
 def _(found: Certificate) -> Brief:
     gain = _bounds(found.gain_lower_bound, found.gain_upper_bound)
     auuc = _bounds(found.lower_bound, found.upper_bound)
+    one = (
+        "the score was" if found.n_candidates == 1 else f"the {found.n_candidates} candidates were"
+    )
+    sources = [f"{one} fixed without looking at them, or at rows that depend on them"]
+    if found.cross_fitted:
+        sources = [
+            "each fold's scores come from a model fitted on the others; the bounds are for the "
+            "mean over these models"
+        ]
+    if found.adjusted:
+        sources.append("the outcome model, and the choice to use it, come from other rows")
     made = _certified(
         found,
         found.gain_lower_bound,
         "the ranking",
+        sources,
         ("Gain", f"{gain} (estimate {found.gain_estimate:+.5f})"),
         ("AUUC", f"{auuc} (estimate {found.estimate:+.5f})"),
         ("Method", METHODS[found.method]),
@@ -139,20 +173,38 @@ def _(found: ProgressiveCertificate) -> Brief:
     low, high = map(words.percent, found.trained_on)
     trained = f"{low} to {high} of the rows; more rows were used for the final model"
     facts = ("AUUC", _bounds(found.lower_bound)), ("Trained on", trained)
-    return _certified(found, found.gain_lower_bound, "the ranking", *facts)
+    sources = [
+        "rows were assigned to chunks at random, and each model, with all its choices, comes from "
+        "the chunks before the one that it is judged on"
+    ]
+    if found.n_candidates > 1:
+        sources.append(
+            f"the {found.n_candidates} ways of making models were fixed without looking at them"
+        )
+    return _certified(found, found.gain_lower_bound, "the ranking", sources, *facts)
+
+
+def _policies(found: Guarantee) -> list[str]:
+    """Assumptions on where policies come from."""
+    sources = ["each policy comes from other rows than those that judge it"]
+    if found.n_candidates > 1:
+        sources.append(
+            f"the {found.n_candidates} ways of making policies were fixed without these rows"
+        )
+    return sources
 
 
 @brief.register
 def _(found: PolicyCertificate) -> Brief:
     net = "" if found.net_lower_bound is None else _bounds(found.net_lower_bound)
     facts = ("Over nobody", _bounds(found.gain_lower_bound)), ("Net value", net)
-    return _certified(found, found.random_lower_bound, "the policy", *facts)
+    return _certified(found, found.random_lower_bound, "the policy", _policies(found), *facts)
 
 
 @brief.register
 def _(found: ShareCertificate) -> Brief:
     best = int(np.argmax(found.gain_lower_bounds))
-    made = _certified(found, 0.0, "the policy")
+    made = _certified(found, 0.0, "the policy", _policies(found))
     return replace(
         made,
         verdict=f"Certified gains at {len(found.shares)} shares together "
