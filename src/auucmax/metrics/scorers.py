@@ -8,6 +8,9 @@ line to add. Imported late, for scikit-learn's metrics take a while.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.metrics import make_scorer
@@ -16,29 +19,23 @@ from auucmax._validation import check_treatment_given
 from auucmax.metrics.functions import auuc_score, qini_score
 
 
-def _auuc(
+def _score(
     y: ArrayLike,
     score: ArrayLike,
     *,
+    metric: Callable[..., float],
     treatment: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     given = check_treatment_given(treatment, scoring=True)
-    return auuc_score(y, score, treatment=given, sample_weight=sample_weight)
+    return metric(y, score, treatment=given, sample_weight=sample_weight)
 
 
-def _qini(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    given = check_treatment_given(treatment, scoring=True)
-    return qini_score(y, score, treatment=given, sample_weight=sample_weight)
+def _scorer(metric: Callable[..., float]) -> Any:
+    # Requests can only be declared while routing is on; declared, they hold for everybody.
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(_score, metric=metric)
+        return scorer.set_score_request(treatment=True, sample_weight=True)
 
 
-# Requests can only be declared while routing is on; declared, they hold for everybody.
-with config_context(enable_metadata_routing=True):
-    auuc_scorer = make_scorer(_auuc).set_score_request(treatment=True, sample_weight=True)
-    qini_scorer = make_scorer(_qini).set_score_request(treatment=True, sample_weight=True)
+auuc_scorer, qini_scorer = _scorer(auuc_score), _scorer(qini_score)
