@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 from tests.cli.commands import run
 
+from auucmax._errors import InputError
 from auucmax.data.databases import Signs
 from auucmax.data.reading import TextForm, read_table, scan_csv, utf8_files
 from auucmax.data.table_errors import TableError, one_line
@@ -691,14 +692,18 @@ def test_what_cannot_be_is_one_line(tmp_path):
         ("rows.csv", {"encoding": "ascii"}, "rows.csv should be text in ascii, got other bytes"),
         ("rows.csv", {}, "Save the file as UTF-8, or name its encoding, such as latin-1"),
         ("wide.csv", {}, "such as utf-16"),
-        ("rows.parquet", {"decimal": ","}, "decimal should come with a CSV file, got it with rows"),
-        ("rows.parquet", {"encoding": "latin-1"}, "encoding should come with a CSV file"),
+        (
+            "rows.parquet",
+            {"decimal": ","},
+            "decimal should be given for a CSV file, got it with rows",
+        ),
+        ("rows.parquet", {"encoding": "latin-1"}, "encoding should be given for a CSV file"),
     ]
     for name, form, words in cases:
-        with pytest.raises(TableError, match=words) as told:
+        with pytest.raises((TableError, InputError), match=words) as told:
             read_table(tmp_path / name, **form)
         assert "\n" not in str(told.value)
-    with pytest.raises(TableError, match="decimal should come with a CSV file"):
+    with pytest.raises(InputError, match="decimal should be given for a CSV file"):
         read_table("postgresql://localhost/x", query="t", decimal=",")
 
 

@@ -241,7 +241,7 @@ class Monitor:
         if self.model and of_model:
             raise InputError(
                 of_model[0], "left out with a model, which knows it", "both",
-                f"Leave out {', '.join(name.replace('_', '-') for name in of_model)}.",
+                "Leave out what the model knows.",
             )  # fmt: skip
         for name in ("date",) if self.model else ("date", "treatment", "outcome"):
             if not getattr(self, name):

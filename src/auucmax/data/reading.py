@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from auucmax._errors import InputError
 from auucmax._files import DUCKDB, check_source, files_at, private_folder
 from auucmax._optional import import_optional
 from auucmax._validation import check_whole
@@ -579,8 +580,8 @@ class TextForm(NamedTuple):
     TextForm(decimal=',', encoding='iso8859-1')
     >>> TextForm.checked(";", None)
     Traceback (most recent call last):
-    auucmax.data.table_errors.TableError: decimal should be '.' or ',', got ';'. Pass the sign \
-before the decimals of its numbers.
+    auucmax._errors.InputError: decimal should be '.' or ',', got ';'. Pass the sign before the \
+decimals.
     """
 
     decimal: str | None = None
@@ -590,9 +591,8 @@ before the decimals of its numbers.
     def checked(cls, decimal: str | None, encoding: str | None) -> TextForm:
         """Validate the decimal sign, and normalise the encoding name."""
         if decimal is not None and decimal not in DECIMALS:
-            raise TableError(
-                f"decimal should be '.' or ',', got {decimal!r:.50}. Pass the sign before the "
-                f"decimals of its numbers."
+            raise InputError(
+                "decimal", "'.' or ','", f"{decimal!r:.50}", "Pass the sign before the decimals."
             )
         if encoding is None:
             return cls(decimal)
@@ -602,20 +602,20 @@ before the decimals of its numbers.
             info = None
         # Some codecs are not of texts: base64, say.
         if info is None or not getattr(info, "_is_text_encoding", True):
-            raise TableError(
-                f"encoding should be the name of a text encoding, such as latin-1, cp1252 or "
-                f"utf-16, got {encoding!r:.50}. Check the name."
-            )
+            raise InputError(
+                "encoding", "the name of a text encoding, such as latin-1, cp1252 or utf-16",
+                f"{encoding!r:.50}", "Check the name.",
+            )  # fmt: skip
         return cls(decimal, None if info.name in ("utf-8", "utf-8-sig") else info.name)
 
     def check_kind(self, kind: str, name: str) -> None:
-        """Raise a TableError if CSV settings are given for another format."""
+        """Raise an InputError if CSV settings are given for another format."""
         for option, given in self._asdict().items():
             if given is not None and kind != "csv":
-                raise TableError(
-                    f"{option} should come with a CSV file, got it with {name}, which needs none. "
-                    f"Leave it out."
-                )
+                raise InputError(
+                    option, "given for a CSV file", f"it with {name}, which needs none",
+                    "Leave it out.",
+                )  # fmt: skip
 
 
 def open_unpacked(file: str) -> AbstractContextManager[Any]:

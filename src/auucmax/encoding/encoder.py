@@ -283,9 +283,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     option, "a list of names of columns", f"{names!r:.80}", "Pass a list of texts."
                 )
         if both := [name for name in self.categorical if name in self.numeric]:
-            raise ValueError(
-                f"categorical and numeric should name different columns, got {listed(both)} in "
-                f"both. Decide for one."
+            raise InputError(
+                "numeric", "columns that are not also categorical", listed(both), "Decide for one."
             )
 
     def _decided(self, name: str, kind: str) -> bool | None:
