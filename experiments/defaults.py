@@ -133,12 +133,10 @@ class _Choice:
         self.small = [trial for trial in self.trials if trial in SMALL]
         self.to_reference: dict[str, dict[str, float]] = {}
         self.to_random: dict[str, dict[str, float]] = {}
-        self.scores: dict[str, dict[str, list[float]]] = {}
         for rule in RULES:
             for trial in self.trials:
                 splits = by_trial[trial]
                 scores = np.array([_score(rule, split) for split in splits])
-                self.scores.setdefault(rule.name, {})[trial] = scores.tolist()
                 for kept, name in ((self.to_reference, "auuc"), (self.to_random, "random")):
                     other = np.array([split[REFERENCE][name] for split in splits])
                     kept.setdefault(rule.name, {})[trial] = float(np.mean(scores - other))
@@ -147,9 +145,6 @@ class _Choice:
     def mean(self, rule: str, trials: Sequence[str] | None = None) -> float:
         of = self.to_reference[rule]
         return float(np.mean([of[t] for t in (self.trials if trials is None else trials)]))
-
-    def against(self, rule: str, other: str, trial: str) -> Paired:
-        return paired(self.scores[rule][trial], self.scores[other][trial])
 
     def least_gain(self, rule: str) -> float:
         return min(self.to_random[rule].values())
@@ -187,42 +182,10 @@ def _render_choice(by_trial: dict[str, list[Split]]) -> list[str]:
         "mu = .1 on one of Lambda / 10. One-se: the smallest norm within one standard error of "
         "the best. TM: logistic regression, l2 by 5-fold CV.\n",
         page.table(header, rows),
-        _choice_text(choice),
+        f"Chosen: **{CHOSEN.name}**, place {choice.rules.index(CHOSEN.name) + 1} of "
+        f"{len(choice.rules)} by the mean of all. The columns with few rows were added after those "
+        f"with half of the rows had been seen; the fresh splits came after the choice.\n",
     ]
-
-
-def _choice_text(choice: _Choice) -> str:
-    best, chosen = choice.rules[0], CHOSEN.name
-    behind = choice.mean(best) - choice.mean(chosen)
-    unsafe = [rule for rule in choice.rules if choice.least_gain(rule) <= 0]
-    uniform = [rule for rule in unsafe if "uniform" in rule]
-    on_half = max(choice.rules, key=lambda rule: choice.mean(rule, choice.large))
-    place = choice.rules.index(chosen) + 1
-    behind_text = "" if place == 1 else f", {page.auuc(behind)} behind the first ({best})"
-    return (
-        f"Chosen: **{chosen}**, place {place} of {len(choice.rules)} by the mean of "
-        f"all{behind_text}; its least gain over random is {page.auuc(choice.least_gain(chosen))}. "
-        f"With half of the rows alone the first would be: {on_half}. "
-        f"{len(unsafe)} rules rank worse than random somewhere, {len(uniform)} of them with "
-        f"uniform weights.\n\n{_free_text(choice)}"
-    )
-
-
-def _free_text(choice: _Choice) -> str:
-    """The choice against no constraint at all, trial by trial, with many rows and with few."""
-    said = []
-    for rows, trials in (("half of the rows", choice.large), (f"{FEW_ROWS:,} rows", choice.small)):
-        found = [
-            f"{whole(trial)} {_interval(choice.against(CHOSEN.name, FREE.name, trial))}"
-            for trial in trials
-        ]
-        said.append(f"with {rows}: {', '.join(found)}")
-    return (
-        "The choice minus no constraint at all, in the same units, with 95% interval over splits; "
-        f"{'; '.join(said)}. The columns with few rows, and the mean that they enter, were added "
-        "after those with half of the rows had been seen, because a default without any "
-        "constraint looked unwise for small trials; the fresh splits came after the choice.\n"
-    )
 
 
 # Fresh splits.
@@ -263,8 +226,6 @@ def _render_fresh(title: str, by_trial: dict[str, list[Split]]) -> list[str]:
         "error of the default's gain on the test rows of one split, the better measure of what a "
         "trial of this size can tell:\n",
         page.table(header, to_random),
-        _safety_text(by_trial),
-        _linear_text(by_trial),
     ]
 
 
@@ -278,48 +239,6 @@ def _mean(splits: list[Split], model: str, name: str = "auuc") -> float:
 
 def _difference(splits: list[Split], model: str, name: str) -> str:
     return _interval(paired(_values(splits, model), _values(splits, REFERENCE, name)))
-
-
-def _safety_text(by_trial: dict[str, list[Split]]) -> str:
-    gains = {
-        model: {
-            trial: paired(_values(s, model), _values(s, REFERENCE, "random")).mean
-            for trial, s in by_trial.items()
-        }
-        for model in MODELS
-    }
-    unsafe = [
-        f"{model} ({', '.join(whole(trial) for trial, gain in of.items() if gain <= 0)})"
-        for model, of in gains.items()
-        if min(of.values()) <= 0
-    ]
-    least = min(gains[DEFAULT], key=lambda trial: gains[DEFAULT][trial])
-    to_free = [
-        f"{whole(trial)} {_interval(paired(_values(s, DEFAULT), _values(s, UNCONSTRAINED)))}"
-        for trial, s in by_trial.items()
-    ]
-    worse = "; ".join(unsafe) if unsafe else "none"
-    return (
-        f"Least mean gain of {DEFAULT} over random: {page.signed(gains[DEFAULT][least])} "
-        f"({whole(least)}). Worse than random on average: {worse}. {DEFAULT} minus "
-        f"{UNCONSTRAINED}: {', '.join(to_free)}.\n"
-    )
-
-
-def _linear_text(by_trial: dict[str, list[Split]]) -> str:
-    """Linear scores among themselves, and what TM has beyond them."""
-    said = [
-        f"{whole(trial)} {_units(_mean(s, UNCONSTRAINED) - _mean(s, LINEAR))} and "
-        f"{_units(_mean(s, REFERENCE) - _mean(s, LINEAR))}"
-        for trial, s in by_trial.items()
-    ]
-    return (
-        f"{UNCONSTRAINED} and TM (logistic) minus {LINEAR}, the difference of two linear models: "
-        f"{'; '.join(said)}. The objective of AUUC-max is nearly quadratic where it has its "
-        "minimum, so it ranks much like least squares; the score of the logistic TM is a "
-        "difference of two curves, which no linear score can be. (The model by least squares was "
-        "added last, to explain the others.)\n"
-    )
 
 
 def _interval(found: Paired) -> str:

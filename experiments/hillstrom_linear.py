@@ -150,14 +150,11 @@ def render(lines: list[Line]) -> str:
         explanation(scores),
         "## Column-l2 features, mu = .1, the paper's grid, uniform weights\n",
         _table(scores, [*BASELINES, *AS_PAPER]),
-        _bound_text(scores, AS_PAPER),
         "## Our defaults, by CV and by the bound\n",
         _table(scores, ["TM", *OURS]),
-        _bound_text(scores, OURS),
         "## What the order depends on\n",
         "The setting above, s_poly by CV, with one or more things changed:\n",
         _table(scores, ["AUUC-max s_poly, cv", *CHANGES]),
-        _dependence_text(scores),
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
 
@@ -200,9 +197,6 @@ class Scores:
 
     def to(self, model: str, other: str = REFERENCE, splits: Sequence[int] | None = None) -> Paired:
         return paired(self.values(model, splits=splits), self.values(other, splits=splits))
-
-    def smallest(self, model: str) -> float:
-        return float(np.mean([self.lines[model][k]["chosen"]["smallest"] for k in self.common]))
 
 
 def optimiser_table(scores: Scores) -> str:
@@ -305,32 +299,3 @@ def _row(scores: Scores, model: str) -> list[str]:
         "" if itself else page.p_value(difference.p_value),
         f"{scores.mean(model, 'fit_seconds'):.2f}",
     ]
-
-
-def _bound_text(scores: Scores, models: dict[str, Any]) -> str:
-    by_bound = [model for model in models if "bound" in model]
-    said = "; ".join(f"{page.share(scores.smallest(model))} ({model})" for model in by_bound)
-    return (
-        f"The bound picked the smallest Lambda of its grid in this share of the splits: {said}. "
-        f"The bound is a criterion here, not a guarantee.\n"
-    )
-
-
-def _dependence_text(scores: Scores) -> str:
-    base = "AUUC-max s_poly, cv"
-    said = []
-    for model in CHANGES:
-        difference = scores.to(model, base)
-        said.append(f"`{model}` {page.interval(difference)}")
-    signs = {model: scores.to(model).mean > 0 for model in [base, *CHANGES]}
-    above = [f"`{model}`" for model, positive in signs.items() if positive and model != base]
-    return (
-        f"Against the paper's setting: {'; '.join(said)}. The paper's setting lies "
-        f"{'above' if signs[base] else 'below'} TM; of the changed ones "
-        f"{', '.join(above) if above else 'none'} lie{'s' if len(above) == 1 else ''} above it. "
-        "So the place of AUUC-max against TM is decided by the scaling of the features (not stated "
-        "in the paper), the range of Lambda that goes with it, and the weights of the arms (in the "
-        "paper's theorem, but not in its optimisation problem), more than by the objective. "
-        "Whether a change that helps here helps on other trials is another matter: see the page "
-        "on defaults.\n"
-    )
