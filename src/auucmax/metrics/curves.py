@@ -353,15 +353,9 @@ class CurveSums:
             for least in (support.least_at_one, support.least_in_top)
         )
         if declined is None and not held.all():
-            few, some = f"{support.least_in_top} {support.what_in_top}", held & ~self.nobody
-            if not some.any():
-                declined = f"no top share holds {few}"
-            elif not held[self.share > self.share[some].min()].all():
-                declined = f"at some budgets the top holds fewer than {few}"  # a later arm begins
-            else:
-                along = "share" if self.shares is None else "budget"
-                first = self.share[some].min()
-                declined = f"below a {along} of {first:.3g} the top holds fewer than {few}"
+            few = f"{support.least_in_top} {support.what_in_top}"
+            at = "shares" if self.shares is None else "budgets"
+            declined = f"at some {at} the top holds fewer than {few}"
         one = float(ndtri(0.5 + level / 2))
         if critical is None:
             critical = one
