@@ -8,14 +8,12 @@ from scipy.stats import rankdata
 
 from auucmax import auuc_inference, auuc_score, make_trial
 from auucmax.baselines.lambdamart import (
-    ALIASES,
-    UNUSED,
     PromotedGainObjective,
     UpliftLambdaMART,
     _groups,
     _start_ndcg,
-    pair_gradients_slow,
 )
+from auucmax.baselines.reference import pair_gradients_slow
 from auucmax.rows import ArrayRows
 
 
@@ -364,28 +362,6 @@ def test_whole_numbers_may_come_as_floats(rows, gain):
     assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["num_leaves", "max_leaves", "max_leaf_nodes"])
-def test_parameters_of_lightgbm_win_by_any_name(rows, name):
-    X, y, t = rows
-    model = UpliftLambdaMART(lightgbm_params={name: 3}, **SMALL).fit(X, y, treatment=t)
-    assert model.n_parameters_ == 8 * (3 + 2)
-
-
-def test_the_names_are_those_of_lightgbm(rows):
-    from lightgbm.basic import _ConfigAliases
-
-    X, y, t = rows
-    for name, aliases in ALIASES.items():
-        assert {name, *aliases} == _ConfigAliases.get(name)
-    assert set(UNUSED["n_trees"]) == _ConfigAliases.get("num_iterations")
-    assert set(UNUSED["patience"]) == _ConfigAliases.get("early_stopping_round")
-    for gain in GAINS:  # whatever is set and has other names is in the table
-        model = UpliftLambdaMART(gain, **SMALL)
-        run = model._run(ArrayRows(X, y, t == 1, None), 0, np.random.default_rng(0))
-        for name in run.booster.params:
-            assert name in ALIASES or _ConfigAliases.get(name) == {name}
-
-
 def test_bins_are_made_from_all_rows(rows):
     X, y, t = rows
     run = UpliftLambdaMART(**SMALL)._run(
@@ -442,7 +418,7 @@ def test_missing_values_importances_pickle_and_parameters(rows):
     X, y, t = rows
     X = X.copy()
     X[::3, 0] = np.nan
-    model = UpliftLambdaMART(**SMALL, lightgbm_params={"max_depth": 1}).fit(X, y, treatment=t)
+    model = UpliftLambdaMART(n_leaves=2, **SMALL).fit(X, y, treatment=t)
     assert np.isfinite(model.predict(X)).all()
     assert model.feature_importances_.shape == (5,)
     assert model.feature_importances_.sum() > 0
@@ -470,12 +446,6 @@ def test_features_that_say_nothing(rows, gain):
         ({"group_size": 10_001}, "group_size should be a whole number from 2 to 10000"),
         ({"learning_rate": -0.1}, "learning_rate should be a positive number, got -0.1"),
         ({"learning_rate": None}, "learning_rate should be a positive number, got None. 0.05 is"),
-        ({"lightgbm_params": {"n_estimators": 5}}, "got 'n_estimators'. Set n_trees=... of the"),
-        (
-            {"lightgbm_params": {"eta": 1, "learning_rate": 1}},
-            "name each parameter once, got 'eta'",
-        ),
-        ({"lightgbm_params": [3]}, "lightgbm_params should be a dict .* got list"),
         ({"min_leaf_share": 2}, "min_leaf_share should be a number strictly between 0 and 1"),
         ({"n_jobs": 0}, "n_jobs should be a whole number of at least 1, got 0"),
     ],

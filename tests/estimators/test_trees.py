@@ -137,15 +137,6 @@ def test_unsound_trees_are_refused(fitted):
         found.check(2)
 
 
-def test_boosting_with_dropped_trees_is_a_sum_like_any_other():
-    trial = make_trial(1_000, n_features=4, random_state=0)
-    options = {"lightgbm_params": {"boosting": "dart"}, "early_stopping": None, "random_state": 0}
-    rows = trial.X.to_numpy(dtype=np.float64)
-    model = UpliftLambdaMART(n_trees=10, **options)
-    model.fit(rows, trial.y, treatment=trial.treatment)
-    np.testing.assert_array_equal(trees_of(model.booster_).predict(rows), model.predict(rows))
-
-
 def test_batches_after_a_million_steps_take_the_compiled_pass(fitted, monkeypatch):
     """As one call of all their rows would; a few rows never do."""
     model, X = fitted

@@ -17,18 +17,17 @@ they get. So the order of rows never matters, and boosting can start with all sc
 *Bins.* With more than ``n_bins`` different scores, neighbours in rank are put into bins of about
 equal weight, and rows of a bin count as tied at its mean score. A bin then enters only through the
 weight of its three relevances: O(n log n) for the ranks and O(n_bins^2) for all pairs.
-:func:`pair_gradients_slow` is the specification.
+``pair_gradients_slow`` in ``reference.py`` is the specification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from auucmax._optional import import_optional
 from auucmax._validation import (
@@ -38,7 +37,6 @@ from auucmax._validation import (
     check_level,
     check_positive,
     check_whole,
-    listed,
 )
 from auucmax.data.folds import TrialKFold
 from auucmax.estimators.base import UpliftEstimator, cells, row_weights
@@ -135,78 +133,6 @@ def _contents(
     return counts, total / counts.sum(axis=1)
 
 
-def pair_gradients_slow(y: Floats, treated: Bools, score: Floats) -> tuple[Floats, Floats]:
-    """Slow twin of :class:`PromotedGainObjective`: all pairs, without bins or weights."""
-    n = len(y)
-    relevance = np.where(treated, y / treated.sum(), -y / (~treated).sum())
-    lead = relevance[:, None] - relevance  # (n, n): row's relevance minus the column's
-    tied = score[:, None] == score
-    rank = rankdata(score)
-    gap = np.where(tied, (tied.sum(axis=1) + 1) / 3, np.abs(rank[:, None] - rank))
-    delta = np.abs(lead) * gap * 12 * n / ((n + 1) * np.abs(lead).sum())
-    with np.errstate(over="ignore"):
-        wrong = 1 / (1 + np.exp(np.sign(lead) * (score[:, None] - score)))
-    return -(delta * np.sign(lead) * wrong).sum(1), (delta * wrong * (1 - wrong)).sum(1)
-
-
-#: Other names that LightGBM has for what is set here. It would prefer ours to a user's alias.
-ALIASES = {
-    "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
-    "learning_rate": ("eta", "shrinkage_rate"),
-    "metric": ("metrics", "metric_types"),
-    "seed": ("random_seed", "random_state"),
-    "bin_construct_sample_cnt": ("subsample_for_bin",),
-    "num_threads": ("num_thread", "nthread", "nthreads", "n_jobs"),
-    "verbosity": ("verbose",),
-    "objective": ("objective_type", "app", "application", "loss"),
-    "min_data_in_leaf": (
-        "min_data", "min_data_per_leaf", "min_child_samples", "min_samples_leaf"
-    ),
-    "min_sum_hessian_in_leaf": (
-        "min_hessian", "min_sum_hessian", "min_sum_hessian_per_leaf", "min_child_weight"
-    ),
-}  # fmt: skip
-#: What LightGBM never gets to see, because trees are grown one by one here.
-UNUSED = {
-    "n_trees": (
-        "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round",
-        "num_rounds", "nrounds", "num_boost_round", "n_estimators", "max_iter",
-    ),
-    "patience": (
-        "early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"
-    ),
-}  # fmt: skip
-
-
-def main_names(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """LightGBM parameters of the user under their canonical names.
-
-    >>> main_names({"max_leaves": 3, "max_depth": 2})
-    {'num_leaves': 3, 'max_depth': 2}
-    """
-    if params is None:
-        return {}
-    if not isinstance(params, Mapping):
-        raise ValueError(
-            f"lightgbm_params should be a dict of parameters of LightGBM, got "
-            f"{type(params).__name__}. Pass for example {{'max_depth': 3}}."
-        )
-    for ours, theirs in UNUSED.items():
-        if unused := [name for name in params if name in theirs]:
-            raise ValueError(
-                f"lightgbm_params should hold what LightGBM decides, got {listed(unused)}. "
-                f"Set {ours}=... of the model."
-            )
-    main = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
-    named = {main.get(name, name): value for name, value in params.items()}
-    if len(named) < len(params):
-        raise ValueError(
-            f"lightgbm_params should name each parameter once, got {listed(params)}, of which two "
-            f"mean the same. Leave one out."
-        )
-    return named
-
-
 GAINS = ("pcg", "ndcg")
 N_FOLDS = 5
 LARGEST_GROUP = 10_000  # what LightGBM's ranker accepts
@@ -241,8 +167,6 @@ class UpliftLambdaMART(UpliftEstimator):
     patience : early stopping ends after so many trees without a better AUUC.
     n_bins : "pcg": ranks are exact up to this many different scores, and binned beyond.
     group_size : "ndcg": most rows of a group. Groups are stratified by treatment and outcome.
-    lightgbm_params : more parameters of LightGBM, by any of its names for them, which win over
-        those above.
     n_jobs : threads; -1: all; None: all from 20,000 rows on, otherwise one. The result does not
         depend on it.
     random_state : of the folds and groups, and LightGBM's seed. With "pcg" and no early stopping
@@ -290,7 +214,6 @@ class UpliftLambdaMART(UpliftEstimator):
         patience: int = 30,
         n_bins: int = 256,
         group_size: int = 500,
-        lightgbm_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: int | Generator | None = None,
         control: Any = None,
@@ -304,7 +227,6 @@ class UpliftLambdaMART(UpliftEstimator):
         self.patience = patience
         self.n_bins = n_bins
         self.group_size = group_size
-        self.lightgbm_params = lightgbm_params
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.control = control
@@ -364,7 +286,7 @@ class UpliftLambdaMART(UpliftEstimator):
             "num_threads": self._threads(len(rows.y)),
             "verbosity": -1,
         }
-        return _Run(params | own | main_names(self.lightgbm_params), dataset, gradients, held_out)
+        return _Run(params | own, dataset, gradients, held_out)
 
     def _threads(self, n_rows: int) -> int:
         if self.n_jobs is None:
@@ -390,7 +312,6 @@ class UpliftLambdaMART(UpliftEstimator):
             check_whole(self.n_jobs, "n_jobs", 1)
         check_level(self.min_leaf_share, "min_leaf_share")
         check_positive(self.learning_rate, "learning_rate", "0.05 is usual.")
-        main_names(self.lightgbm_params)  # before any work
 
 
 Gradients = Callable[[Floats], tuple[Floats, Floats]]

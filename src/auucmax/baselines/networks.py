@@ -23,7 +23,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.pairs import column_range
+from auucmax.estimators.scaling import fit_scaling
 
 SCALES = ("z-score", "min-max")
 
@@ -45,13 +45,11 @@ class Scales:
 
 def fit_scales(X: NDArray[Any], y: Floats, weight: Floats | None, kind: str) -> Scales:
     """Compute the scales of these rows; a constant column gets factor 0."""
-    shift, high = column_range(X)
-    spread = high - shift
-    constant = spread <= 1e-12 * np.maximum(np.abs(shift), np.abs(high))
+    scaling = fit_scaling(X, "min-max")
+    shift, factor = scaling.shift, scaling.factor
     if kind == "z-score":
         scaler = StandardScaler().fit(X, sample_weight=weight)
-        shift, spread = scaler.mean_, scaler.scale_
-    factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, spread))
+        shift, factor = scaler.mean_, np.where(factor > 0, 1 / scaler.scale_, 0.0)
     if np.ptp(y) == 0:
         raise InputError(
             "y", "of two levels at least", f"{y[0]:g} in all rows", "There is nothing to learn."
