@@ -186,7 +186,7 @@ def test_what_is_refused():
     for method in ("auuc", "auuc_error", "inference", "curve"):
         with pytest.raises(ValueError, match="both arms, got 1 treated and 0 control"):
             getattr(alone, method)()
-    with pytest.warns(UserWarning, match="one bin for all"):
+    with pytest.warns(UserWarning, match="one value for all"):
         assert BinnedLevels.of(*rows, []).inference().gain == 0
 
 

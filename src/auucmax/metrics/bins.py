@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
 from auucmax.data.reading import read_table
 from auucmax.data.table_errors import check_columns
-from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RANKINGS, RankedRows, Ranking, RankingKind, rank_rows
 from auucmax.rows import Batch, Rows, Sample
@@ -71,7 +70,6 @@ class BinnedLevels(Levels):
     outcome_low: float
     outcome_high: float
 
-    _one_for_all = "one bin for all of them"
     _clusters = None
 
     @classmethod
@@ -218,15 +216,12 @@ class BinnedLevels(Levels):
                 cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
         return float((cost * self._mixed / (2 * totals * arms)).sum())
 
-    def inference(
-        self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
-    ) -> AUUCInference:
-        """:func:`auuc_inference` with bin numbers as scores, widened by the cost of binning.
+    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+        """Cost of binning for AUUC (:meth:`auuc_error`) and for its standard error.
 
         Within an arm and a bin the terms psi are linear in y, so the sums of y and y^2 give their
-        variance. Student's intervals contain those of the exact scores, and ``p_value`` is not
-        below theirs: to t standard errors, as to score limits, are added ``bin_error``
-        (:meth:`auuc_error`) and t times
+        variance. Student's intervals contain those of the exact scores, and p values are not below
+        theirs: to t standard errors, as to score limits, are added :meth:`auuc_error` and t times
 
             sqrt(sum over arms of n_g / (n_g - 1) sum over rows of c_i^2),
             c_i = [|y_i| (n_b - 1) / n_g + (sum of |y| / n_g over the bin's rows)] / (2n).
@@ -235,10 +230,6 @@ class BinnedLevels(Levels):
         change of psi. There u_i changes by at most (n_b - 1)/(2n), and the curve V_i, which counts
         half of the bin, by at most half of the sum of the absolute terms of the bin.
         """
-        return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
-
-    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """Cost of binning for AUUC (:meth:`auuc_error`) and for its standard error."""
         ranked, totals, arms = self._sizes(ranking)
         if arms.min() < 2:
             return self.auuc_error(ranking), float("nan")

@@ -127,9 +127,7 @@ def auuc_inference(
       Rows  42,693, intervals at 95%
     """
     rows = y, score, treatment, control, sample_weight, propensity
-    return _levels(*rows, outcome_model=outcome_model, groups=groups)._inference(
-        level, ranking, stacklevel=3
-    )
+    return _levels(*rows, outcome_model=outcome_model, groups=groups).inference(level, ranking)
 
 
 def auuc_difference(

@@ -57,7 +57,7 @@ class AUUCInference(Shown):
     Intervals are two-sided and asymptotic, at ``level``; ``p_value`` is two-sided, for no gain
     over random. ``bin_error`` is the largest possible difference between this estimate (or gain)
     and that of the exact scores, when these were only known by their bins
-    (:meth:`BinnedLevels.inference`): intervals are widened by it, and ``p_value`` allows for it.
+    (:class:`BinnedLevels`): intervals are widened by it, and ``p_value`` allows for it.
     It is 0 when computed from the rows themselves.
 
     Where too few rows or responders make every interval unreliable, ``declined`` (for AUUC) or

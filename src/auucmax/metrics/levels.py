@@ -75,8 +75,6 @@ class Levels:
     [0.0366, 0.0452]
     """
 
-    _one_for_all = "one value for all of them"
-
     _responds: Bools | None = None  # where y is adjusted: whether the outcome itself is not 0
 
     def __init__(
@@ -219,11 +217,6 @@ class Levels:
         ``cross_fitted``: models of several folds ranked the rows, each trained on the rows of
         the others, so the variance of the gain counts twice.
         """
-        return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
-
-    def _inference(
-        self, level: float, ranking: RankingKind, *, cross_fitted: bool = False, stacklevel: int
-    ) -> AUUCInference:
         check_level(level)
         ranked, support = self.ranked, self.support
         estimate, gain = self.auuc(ranking), self.gain(ranking)
@@ -234,10 +227,10 @@ class Levels:
         constant = len(self.scores) == 1
         if constant:
             warnings.warn(
-                f"score should tell rows apart, got {self._one_for_all}: AUUC is then ATE/2 and "
-                f"the gain over random zero, by definition. Check the model that made it.",
+                "score should tell rows apart, got one value for all of them: AUUC is then ATE/2 "
+                "and the gain over random zero, by definition. Check the model that made it.",
                 UserWarning,
-                stacklevel=stacklevel,
+                stacklevel=2,
             )
             # By definition, and not only up to rounding.
             gain, spread = 0.0, spread._replace(error=0.0 * spread.error)
