@@ -279,7 +279,7 @@ def test_how_many_readings_a_fit_takes(selection, monkeypatch):
     trial = make_trial(3000, n_features=4, random_state=0)
     rows = ListedRows(trial.X.to_numpy(), trial.y, trial.treatment, [1000])
     AUUCMax(selection=selection, random_state=0).fit(rows)
-    assert rows.n_readings == (13 if selection == "certificate" else 2)
+    assert rows.n_readings == (6 if selection == "certificate" else 2)
     monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_BYTES", 8 * 4 * 1000)
     monkeypatch.setattr("auucmax.estimators.auucmax.RARE_ROWS", 10)
     rows.n_readings = 0

@@ -132,7 +132,7 @@ def test_what_fit_with_gets(rows):
     assert model.score(X, y, treatment=labels) == auuc_score(y, X["x0"], treatment=t)
     model.fit(X, y, treatment=labels)
     assert calls[1][3] is None
-    with pytest.raises(ValueError, match="argument sample_weight when weights are given"):
+    with pytest.raises(TypeError, match="sample_weight"):
         ScoreOnly(fit_with=transformed).fit(X, y, treatment=t, sample_weight=np.ones(len(y)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,11 +17,11 @@ from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_l
 from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.certify import certify
 from auucmax.certificates.paper import paper_gap
-from auucmax.data.hashing import Checksum
 from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.learning_rows import (
     Known,
+    checksum_of,
     heap_weights,
     known_of,
     scaled_weights,
@@ -39,7 +40,7 @@ from auucmax.metrics.bins import N_BINS, score_levels
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RankingKind
 from auucmax.pairs import Surrogate, get_surrogate, scores
-from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, part_of
+from auucmax.rows import ArrayRows, HashedPart, Rows, part_of
 from auucmax.solvers import TOLERANCE
 
 SELECTIONS = ("bound", "cv", "certificate", None)
@@ -230,20 +231,20 @@ class AUUCMax(UpliftEstimator):
         self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
 
     def _fit_rows(self, rows: Rows) -> None:
-        self._check_parameters()
-        if self.selection == "certificate" and rows.weighted:
-            raise ValueError(_WEIGHTS)
-        self.__dict__.pop("certificate_", None)  # of an earlier fit
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
             self._fit_path(rows)
 
     def _fit_path(self, rows: Rows) -> None:
+        self._check_parameters()
+        self.__dict__.pop("certificate_", None)  # of an earlier fit
         seed, kept = seed_of(self.random_state), None
         if self.selection == "certificate":
+            if rows.weighted:
+                raise ValueError(_WEIGHTS)
             rows, kept = (rows.part(HashedPart(2, (k,), seed)) for k in (0, 1))
         known = known_of(rows, self.scale)
-        levels, scaling = known.levels, known.scaling
+        scaling = known.scaling
         self._check_selection(known, rows)
         if self.scale == "none":
             warn_of_ranges(scaling)
@@ -257,39 +258,32 @@ class AUUCMax(UpliftEstimator):
             rare = RARE_ROWS / max(known.counts(rows).min(), 1)
             share = max(most, min(rare * known.n_rows, fit_in)) / known.n_rows
         # A separate seed: folds of the rows that are drawn should not follow from the draw.
-        few, radius = search_rows(rows, known, share, seed ^ 1)
+        few, self.radius_ = search_rows(rows, known, share, seed ^ 1)
         self.search_rows_ = len(few.y)
-        path = LinearPath(get_surrogate(self.surrogate), self.solver, self.random_state)
-        more: dict[str, Any] = {}
-        if few is rows and scaling.offset is None:
-            more["extremes"] = scaling.low, scaling.high
-        # The rows that were searched may be all.
-        is_whole = len(few.y) == known.n_rows
+        is_whole = self.search_rows_ == known.n_rows
         if self.solver == "adam" and not is_whole and not in_memory:
             raise ValueError(
                 "solver='adam' should have all rows in memory, got more rows than that, read batch "
                 "by batch. Use solver='auto'."
             )
-        training = TrainingRows(scaling.of(few), levels, self.weights, scaling.factor, **more)
-        best, bound, top = self._choose(path, training, few, known, kept)
+        path = LinearPath(get_surrogate(self.surrogate), self.solver, self.random_state)
+        judges = None  # held-out rows that candidates are compared on
+        if kept is not None:
+            judges = (
+                kept if isinstance(kept, ArrayRows) else search_rows(kept, known, share, seed)[0]
+            )
+        best, self.paper_bound_, top = self._choose(path, few, known, judges)
         if not is_whole:  # once on all rows, from where a part of them led
-            more = {} if in_memory or top is None else {"level": top.level}
-            if known.sums is not None and scaling.of(rows) is rows:
-                more["known"] = known.sums
-            whole = TrainingRows(scaling.of(rows), levels, self.weights, scaling.factor, **more)
+            whole = known.training(rows, self.weights, 0 if top is None else top.level)
             (best,) = path.refit(whole, [best], top, REFIT_TOLERANCE)
-        if radius is None:
-            assert isinstance(rows, ArrayRows)  # that of others is known
-            radius = scaled_radius(rows.X, scaling)
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
         self.intercept_ = -float(best.coef @ scaling.shift)
-        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, radius
-        self.paper_bound_ = bound
+        self.scaling_, self.norm_ = scaling, best.norm
         self.residual_ = best.solution.residual
         self.converged_ = best.solution.residual <= TOLERANCE
         self.n_parameters_ = len(best.coef) + 1
-        self.gap_share_ = levels.share
+        self.gap_share_ = known.levels.share
         warn_of_failure(best, self.solver)
         if known.checksum is not None:
             self.checksum_ = known.checksum
@@ -301,23 +295,21 @@ class AUUCMax(UpliftEstimator):
             X, y, treated, _ = kept.columns
             self.certificate_ = certify(scores(X, self.coef_), y=y, treatment=treated, **how)
         else:
-            self.certificate_ = certify(_binned(kept, self.coef_), **how)
-            (others,) = kept.total(_checksum)
+            n_bins = min(N_BINS, kept.max_bytes // 256)  # summaries may have to be small
+            levels = score_levels(kept, partial(scores, w=self.coef_), n_bins=n_bins)
+            self.certificate_ = certify(levels, **how)
+            (others,) = kept.total(checksum_of)
             self.checksum_ += others
 
     def _choose(
-        self,
-        path: LinearPath,
-        training: TrainingRows,
-        few: ArrayRows,
-        known: Known,
-        kept: Rows | None,
+        self, path: LinearPath, few: ArrayRows, known: Known, judges: ArrayRows | None
     ) -> tuple[Candidate, LowerBound | None, TopFit | None]:
         """Select the best candidate; return it with its bound and the fit on the largest ball.
 
-        The bound is None without a choice, and of outcomes that are not 0/1. ``few`` are the rows
-        of ``training`` as they were given.
+        The bound is None without a choice, and of outcomes that are not 0/1. ``judges`` are
+        held-out rows to select by.
         """
+        training = known.training(few, self.weights)
         relative, norms = False, list[float]()
         if self.selection is None:
             norms = [np.inf if self.norm is None else float(self.norm)]
@@ -356,23 +348,22 @@ class AUUCMax(UpliftEstimator):
         if self.selection is None:  # nothing to choose
             table["chosen"] = True
             return found[0], None, top
-        is_binary, rows, bounds = known.levels.binary, training.rows, list[LowerBound]()
-        assert isinstance(rows, ArrayRows)  # rows are searched in memory
+        is_binary, bounds = known.levels.binary, list[LowerBound]()
         radius = scaled_radius(few.X, known.scaling)
+        counts = heap_weights(few, known.levels).tolist()
         for own in found:
             # Without a constraint the norm that was reached stands for Lambda.
             norm = own.norm if np.isfinite(own.norm) else float(np.linalg.norm(own.w))
-            auuc, gap = _auuc(rows, own.coef, "separate"), np.nan
+            auuc, gap = _auuc(training.rows, own.coef, "separate"), np.nan
             if is_binary:  # the bound is proved for no other outcomes
-                counts = heap_weights(rows, known.levels).tolist()
                 gap = paper_gap(*counts, norm=norm, radius=radius, delta=self.delta)
             bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
         table["train_auuc"] = [bound.estimate for bound in bounds]
         table["paper_bound"] = [bound.lower for bound in bounds]
         best = 0
-        if kept is not None:
-            kept = known.scaling.of(kept)
-            table["held_out_auuc"] = [_auuc(kept, own.coef) for own in found]
+        if judges is not None:
+            moved = known.scaling.of(judges)
+            table["held_out_auuc"] = [_auuc(moved, own.coef) for own in found]
             best = int(np.argmax(table["held_out_auuc"]))
         elif self.selection == "cv" and len(grid) > 1:
             mean, error = self._cross_validated(path, training, found, top)
@@ -422,42 +413,32 @@ class AUUCMax(UpliftEstimator):
     def _check_selection(self, known: Known, rows: Rows) -> None:
         """Raise a ValueError if the selection criterion does not support these outcomes."""
         if self.selection in ("bound", "certificate") and not known.levels.binary:
-            why = (
-                "the paper's bound is proved for no other"
-                if self.selection == "bound"
-                else "a certificate needs outcomes whose range is known"
-            )
-            raise ValueError(
-                f"y should be 0 or 1 with selection={self.selection!r}, got other outcomes: "
-                f"{why}. Use selection='cv'."
-            )
-        if self.selection == "certificate":
-            counts = known.counts(rows)
-            for arm, own in (("treated", counts[:2]), ("control", counts[2:])):
-                if not own.min():
-                    raise ValueError(
-                        f"each arm should have both outcomes in the training half, got one in the "
-                        f"{arm} arm. There are too few rows to keep half apart: use selection='cv' "
-                        f"or 'bound'."
-                    )
+            raise InputError(
+                "y", f"0 or 1 with selection={self.selection!r}", "other outcomes",
+                "Use selection='cv'.",
+            )  # fmt: skip
+        if self.selection == "certificate" and not known.counts(rows).min():
+            raise InputError(
+                "each arm", "a mix of both outcomes in the training half", "one in an arm",
+                "There are too few rows to keep half apart: use selection='cv' or 'bound'.",
+            )  # fmt: skip
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")
         check_choice(self.scale, "scale", SCALES)
         check_choice(self.solver, "solver", SOLVERS)
         if self.selection not in SELECTIONS:
-            raise ValueError(
-                f"selection should be 'bound', 'cv', 'certificate' or None, got "
-                f"{self.selection!r}. "
-                f"None uses the norm that you give."
-            )
+            raise InputError(
+                "selection", "'bound', 'cv', 'certificate' or None", repr(self.selection),
+                "None uses the norm that you give.",
+            )  # fmt: skip
         if self.norm is not None:
-            _check_positive(self.norm, "norm", "a positive number or None", scalar=True)
+            _check_positive([self.norm], "norm", "a positive number or None")
             if self.selection is not None:
-                raise ValueError(
-                    f"norm should be None while selection={self.selection!r} chooses it, got "
-                    f"{self.norm!r}. Pass selection=None to use this norm, or grid=[...]."
-                )
+                raise InputError(
+                    "norm", f"None while selection={self.selection!r} chooses it",
+                    repr(self.norm), "Pass selection=None to use this norm, or grid=[...].",
+                )  # fmt: skip
         if isinstance(self.grid, str):
             check_choice(self.grid, "grid", ("relative", "paper"))
         else:
@@ -465,28 +446,14 @@ class AUUCMax(UpliftEstimator):
         _check_positive(self.learning_rates, "learning_rates", "positive numbers")
 
 
-def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) -> None:
-    try:
-        numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    right_shape = numbers.ndim == 0 if scalar else numbers.ndim == 1 and numbers.size > 0
-    if not right_shape or not (numbers > 0).all():
-        raise ValueError(f"{name} should be {expected}, got {value!r}.")
+def _check_positive(values: Any, name: str, expected: str) -> None:
+    numbers = list(values) if np.ndim(values) == 1 else []
+    if not numbers or not all(isinstance(own, Real) and float(own) > 0 for own in numbers):
+        raise InputError(name, expected, repr(values), "Pass one.")
 
 
 def _auuc(rows: Rows, coef: Floats, ranking: RankingKind = "joint") -> float:
-    """AUUC of the scores X coef, exact in memory, else from bins."""
-    if isinstance(rows, ArrayRows):
-        X, y, treated, weight = rows.columns
-        return Levels.of_rows(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)
-    return _binned(rows, coef).auuc(ranking)
-
-
-def _binned(rows: Rows, coef: Floats) -> Levels:
-    n_bins = min(N_BINS, rows.max_bytes // 256)  # summaries may have to be small
-    return score_levels(rows, partial(scores, w=coef), n_bins=n_bins)
-
-
-def _checksum(batch: Batch) -> Checksum:
-    return Checksum.of(batch.X, batch.y, batch.treated)
+    """AUUC of the scores X coef of rows in memory."""
+    assert isinstance(rows, ArrayRows)
+    X, y, treated, weight = rows.columns
+    return Levels.of_rows(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)

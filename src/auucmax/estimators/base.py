@@ -234,13 +234,6 @@ class UpliftEstimator(BaseEstimator):
         self._check_is_fitted()
         return self._predict(self._check_rows(X, reset=False))
 
-    def predict_checked(self, X: NDArray[Any]) -> Floats:
-        """Predict scores without validation of X.
-
-        Of one row, checks would take longer than the score.
-        """
-        return self._predict(X)
-
     def formula(self) -> Formula | RankMean:
         """The scores as a formula, which is saved and exported.
 

@@ -140,10 +140,10 @@ class BoostedEffect(UpliftEstimator):
         ]
         # Each sum of trees with the member that it is of, and whether it is part of f.
         sums = [(k, *own) for k, (*_, forests) in enumerate(members) for own in forests]
-        (treated, control), link = target.amounts.tolist(), target.loss.link
+        amounts, link = target.amounts.tolist(), target.loss.link
         parts = []
         for k, (weight, intercept, coef, _) in enumerate(members):
-            for amount, d in ((treated, 1 - path.share), (-control, -path.share)):
+            for amount, d in ((amounts[0], 1 - path.share), (-amounts[1], -path.share)):
                 own = [float(m == k) * (d if is_effect else 1.0) for m, is_effect, _ in sums]
                 linear = np.concatenate([(1.0, d) @ coef, own])
                 parts.append(

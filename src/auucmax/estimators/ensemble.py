@@ -17,7 +17,12 @@ from sklearn.utils import get_tags
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
-from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_states
+from auucmax.estimators.base import (
+    UpliftEstimator,
+    copy_with,
+    count_parameters,
+    free_random_states,
+)
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.estimators.shrunk import ShrunkInteractions
@@ -92,7 +97,9 @@ class UpliftEnsemble(UpliftEstimator):
         for model in self.estimators_:
             values = np.column_stack([model.predict(X), ones])
             self.knots_.append(rank_knots(*Sample.of(values, keys, SAMPLE, n_rows=len(y)).values.T))
-        self._count()
+        count = count_parameters(*self.estimators_)
+        knots = sum(own.size for own in self.knots_)
+        self.n_parameters_: int | None = None if count is None else count + knots
 
     def new_members(self) -> list[Any]:
         """The models to be fitted, with their seeds.
@@ -115,17 +122,11 @@ class UpliftEnsemble(UpliftEstimator):
             models.append(made.set_params(**dict.fromkeys(free, seed)))
         return models
 
-    def _count(self) -> None:
-        counts = [getattr(model, "n_parameters_", None) for model in self.estimators_]
-        known = [count for count in counts if count is not None]
-        knots = sum(knots.size for knots in self.knots_)
-        self.n_parameters_ = sum(known) + knots if len(known) == len(counts) else None
-
     def _predict(self, X: NDArray[Any]) -> Floats:
         total = np.zeros(len(X))
         for model, knots in zip(self.estimators_, self.knots_, strict=True):
             own = isinstance(model, UpliftEstimator)  # X is checked already
-            score = model.predict_checked(X) if own else model.predict(X)
+            score = model._predict(X) if own else model.predict(X)
             total += np.interp(score, *knots)
         return total / len(self.estimators_)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from auucmax._errors import InputError
 from auucmax._validation import Floats
 from auucmax.data.hashing import Checksum
-from auucmax.estimators.norm_search import heaps
+from auucmax.estimators.norm_search import TrainingRows, heaps
 from auucmax.estimators.scaling import (
     Scaling,
     column_squares,
@@ -22,7 +22,7 @@ from auucmax.estimators.scaling import (
     unit_rows,
 )
 from auucmax.pairs import OutcomeLevels
-from auucmax.pairs.outcomes import FewValues, outcome_sums
+from auucmax.pairs.outcomes import few_values, outcome_sums
 from auucmax.pairs.streamed import ClassSums, class_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Share
 
@@ -46,6 +46,17 @@ class Known(NamedTuple):
         assert isinstance(rows, ArrayRows)  # sums of all others are known
         return heap_weights(rows, self.levels)
 
+    def training(
+        self, rows: Rows, weights: str | tuple[float, float], level: int = 0
+    ) -> TrainingRows:
+        """Some or all of the rows, scaled; ``level`` is how fine the bins of a stream begin."""
+        moved, more = self.scaling.of(rows), dict[str, Any]()
+        if not isinstance(rows, ArrayRows):
+            more = {"level": level, "known": self.sums if moved is rows else None}
+        elif self.scaling.offset is None and len(rows.y) == self.n_rows:
+            more = {"extremes": (self.scaling.low, self.scaling.high)}
+        return TrainingRows(moved, self.levels, weights, self.scaling.factor, **more)
+
 
 def heap_weights(rows: ArrayRows, levels: OutcomeLevels) -> Floats:
     """Weights of treated rows with high and low outcomes, then of controls."""
@@ -58,34 +69,63 @@ def known_of(rows: Rows, scale: str) -> Known:
     if isinstance(rows, ArrayRows):
         scaling = fit_scaling(rows.X, scale, rows.weight)
         return Known(len(rows.y), OutcomeLevels.of(rows), scaling)
-    (look,) = rows.total(_Look.of)
-    look.check(rows.names)
-    levels, sums = OutcomeLevels.cut(rows, look.outcomes), look.sums
+    sums, squares, checksum, outcomes = rows.total(_binary_sums, _squares, checksum_of, few_values)
+    _check(sums, rows.names)
+    levels, extremes = OutcomeLevels.cut(rows, outcomes), sums.extremes
     if not levels.binary:
         sums, totals = rows.total(
             partial(class_sums, levels=levels), partial(outcome_sums, levels=levels)
         )
         levels = levels.valued(totals)
-    columns = look
     if scale == "unit-rows":
-        (columns,) = rows.map(unit_rows).total(_Look.of)
-    extremes = columns.sums.extremes
-    squares = look.squares if scale == "column-l2" else None
-    scaling = scaling_of(scale, extremes.low, extremes.high, squares=squares)
-    return Known(look.checksum.n_rows, levels, scaling, sums, look.checksum)
+        extremes = rows.map(unit_rows).total(_binary_sums)[0].extremes
+    scaling = scaling_of(
+        scale, extremes.low, extremes.high, squares=squares if scale == "column-l2" else None
+    )
+    return Known(checksum.n_rows, levels, scaling, sums, checksum)
 
 
-def search_rows(
-    rows: Rows, known: Known, share: float, seed: int
-) -> tuple[ArrayRows, float | None]:
+def checksum_of(batch: Batch) -> Checksum:
+    """Batch summary: the checksum of the rows."""
+    return Checksum.of(batch.X, batch.y, batch.treated)
+
+
+def _binary_sums(batch: Batch) -> ClassSums:
+    """Batch summary: sums by class of 0/1 outcomes."""
+    return class_sums(batch._replace(y=(batch.y == 1).astype(np.float64)))
+
+
+def _squares(batch: Batch) -> Floats:
+    return column_squares(batch.X, batch.weight)
+
+
+def _check(sums: ClassSums, names: Sequence[str]) -> None:
+    """Raise an InputError for non-finite features, or rows of only one arm."""
+    treated, control = sums.counts.reshape(2, -1).sum(axis=1).tolist()
+    if not treated + control:
+        return  # other checks name the reason
+    bad = np.flatnonzero(~np.isfinite(sums.extremes.low) | ~np.isfinite(sums.extremes.high))
+    if len(bad):
+        raise InputError(
+            f"the column {names[bad[0]]!r}", "finite numbers", "a missing or infinite one",
+            "Fill it in, or leave the column out.",
+        )  # fmt: skip
+    if not treated or not control:
+        raise InputError(
+            "treatment", "treated in some rows and control in others",
+            f"{'treated' if treated else 'control'} in all {int(treated + control):,} rows",
+            "An effect needs both arms.",
+        )  # fmt: skip
+
+
+def search_rows(rows: Rows, known: Known, share: float, seed: int) -> tuple[ArrayRows, float]:
     """Rows for the norm search: a random sample in memory, with the radius R of all rows."""
     if isinstance(rows, ArrayRows):
-        return (rows if share >= 1 else rows.part(Share(share, seed))), None
-    gather, radius = (
-        partial(_gather, share=Share(share, seed)),
-        partial(_largest_norm, scaling=known.scaling),
+        few = rows if share >= 1 else rows.part(Share(share, seed))
+        return few, scaled_radius(rows.X, known.scaling)
+    gathered, largest = rows.total(
+        partial(_gather, share=Share(share, seed)), partial(_largest_norm, scaling=known.scaling)
     )
-    gathered, largest = rows.total(gather, radius)
     X, y, treated, keys, weight = zip(*gathered, strict=True)
     few = ArrayRows(
         np.concatenate(X),
@@ -104,51 +144,6 @@ def _gather(batch: Batch, share: Share) -> list[Batch]:
 
 def _largest_norm(batch: Batch, scaling: Scaling) -> Extremes:
     return Extremes(np.zeros(()), np.asarray(scaled_radius(batch.X, scaling)))
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Batch statistics: class sums, column squares, checksum and distinct outcomes."""
-
-    sums: ClassSums
-    squares: Floats
-    checksum: Checksum
-    outcomes: FewValues
-
-    @classmethod
-    def of(cls, batch: Batch) -> _Look:
-        return cls(
-            class_sums(batch._replace(y=(batch.y == 1).astype(np.float64))),
-            column_squares(batch.X, batch.weight),
-            Checksum.of(batch.X, batch.y, batch.treated),
-            FewValues.of(batch.y),
-        )
-
-    def __add__(self, other: _Look) -> _Look:
-        return _Look(
-            self.sums + other.sums,
-            self.squares + other.squares,
-            self.checksum + other.checksum,
-            self.outcomes + other.outcomes,
-        )
-
-    def check(self, names: Sequence[str]) -> None:
-        """Raise an InputError for non-finite features, or rows of only one arm."""
-        low, high = self.sums.extremes.low, self.sums.extremes.high
-        bad = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
-        if len(bad) and self.checksum.n_rows:
-            raise InputError(
-                f"the column {names[bad[0]]!r}", "finite numbers", "a missing or infinite one",
-                "Fill it in, or leave the column out.",
-            )  # fmt: skip
-        counts = self.sums.counts
-        n_treated = int(counts[: len(counts) // 2].sum())
-        if self.checksum.n_rows and n_treated in (0, self.checksum.n_rows):
-            raise InputError(
-                "treatment", "treated in some rows and control in others",
-                f"{'treated' if n_treated else 'control'} in all {self.checksum.n_rows:,} rows",
-                "An effect needs both arms.",
-            )  # fmt: skip
 
 
 def scaled_weights(rows: Rows) -> Rows:

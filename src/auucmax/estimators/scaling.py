@@ -142,12 +142,11 @@ def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
 
 def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
     """Weighted sum of squares of each column, (d,), without a float64 copy of X."""
-    if weight is None:
-        return np.einsum("ij,ij->j", X, X, dtype=np.float64)
     squares = np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK):
-        block = X[start : start + _BLOCK].astype(np.float64, copy=False)
-        squares += np.einsum("ij,ij,i->j", block, block, weight[start : start + _BLOCK])
+        own = slice(start, start + _BLOCK)
+        block = X[own].astype(np.float64)
+        squares += (np.ones(len(block)) if weight is None else weight[own]) @ block**2
     return squares
 
 

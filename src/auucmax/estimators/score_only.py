@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -47,8 +46,8 @@ class ScoreOnly(UpliftEstimator):
     ----------
     model : a fitted model, or a function X -> scores.
     fit_with : a function (X, y, treatment) -> fitted model or function X -> scores, called by
-        ``fit`` with X as it came, y as float and treatment as 0/1 arrays. Weights are passed if it
-        has an argument ``sample_weight``.
+        ``fit`` with X as it came, y as float and treatment as 0/1 arrays. Weights are passed as
+        ``sample_weight``, if there are any.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -106,11 +105,6 @@ class ScoreOnly(UpliftEstimator):
             return self
         validate_data(self, X, skip_check_array=True)  # remembers the columns
         more = {} if weight is None else {"sample_weight": weight}
-        if more and not _takes(self.fit_with, "sample_weight"):
-            raise ValueError(
-                "fit_with should have an argument sample_weight when weights are given, got a "
-                "function without. Add it, or leave the weights out."
-            )
         self.scorer_ = self.fit_with(X, outcome, treated.astype(np.int8), **more)
         _scoring_function(self.scorer_, "fit_with should return")
         if _holds_numbers(X):
@@ -211,14 +205,6 @@ def _difference_of_arms(scorer: Any, values: NDArray[Any]) -> NDArray[Any]:
 
 def _is_classifier(model: Any) -> bool:
     return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
-
-
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a built-in function does not tell
-        return True
-    return any(p.name == name or p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
 
 def _holds_numbers(X: Any) -> bool:

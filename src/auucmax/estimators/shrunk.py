@@ -116,9 +116,9 @@ class ShrunkInteractions(UpliftEstimator):
         kept = path.weights > 0
         weights, design = path.weights[kept].tolist(), path.design
         main, effect = path.models[kept].transpose(1, 0, 2)
-        (treated, control), link = target.amounts.tolist(), target.loss.link
+        amounts, link = target.amounts.tolist(), target.loss.link
         parts = []
-        for amount, d in ((treated, 1 - path.share), (-control, -path.share)):
+        for amount, d in ((amounts[0], 1 - path.share), (-amounts[1], -path.share)):
             arm = zip(weights, *design.unscaled(main + d * effect), strict=True)
             parts += [Part(amount * weight, link, float(b), coef) for weight, b, coef in arm]
         hinges = zip(design.columns.tolist(), design.knots.tolist(), strict=True)

@@ -141,11 +141,6 @@ BINOMIAL, GAUSSIAN = Binomial(), Gaussian()
 Loss = Binomial | Gaussian
 
 
-def loss_of(modelled: str) -> Loss:
-    """Loss function for a target: "0/1", "whether" or "number"."""
-    return GAUSSIAN if modelled == "number" else BINOMIAL
-
-
 @dataclass(frozen=True, eq=False)
 class Target:
     """The target of a model; ``rows`` have it as their outcome.
@@ -159,7 +154,7 @@ class Target:
 
     @property
     def loss(self) -> Loss:
-        return loss_of(self.modelled)
+        return GAUSSIAN if self.modelled == "number" else BINOMIAL
 
     @property
     def cut(self) -> float:

@@ -160,15 +160,6 @@ def collect(node, leaf, parts, packed, rows, own):
 
 
 @compiled(nogil=True, error_model="numpy")
-def highest(gains, n):
-    """Index of the highest of the first gains."""
-    place = 0
-    for other in range(1, n):
-        place = other if gains[other] > gains[place] else place
-    return place
-
-
-@compiled(nogil=True, error_model="numpy")
 def newton_step(hist, scales, penalty):
     """Newton step of a leaf from its sums, which every column has."""
     g, h = 0, 0
@@ -222,7 +213,7 @@ def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, spli
         counts[0] += parts[part, 1] - parts[part, 0]
     gains[0] = best_split(hists[0], n_bins, has_gap, counts[0], limits, scales, is_open[0], best[0])
     while n_splits < n_leaves - 1:
-        leaf = highest(gains, n_splits + 1)
+        leaf = np.argmax(gains[: n_splits + 1])
         if not gains[leaf] > 0:
             break
         splits[n_splits, 0] = leaf
