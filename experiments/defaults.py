@@ -39,7 +39,6 @@ FRESH_SPLITS = (
     dict.fromkeys(HILLSTROM, 20) | dict.fromkeys(SOCIAL_PRESSURE, 10) | dict.fromkeys(SMALL, 20)
 )
 CHOSEN = Rule(Family("min-max", "lambda"), "relative", "cv")
-FREE = Rule(Family("min-max", "lambda"), "", "none")
 REFERENCE = "TM"
 LINEAR = "TM by least squares"
 DEFAULT = "AUUCMax()"

@@ -629,7 +629,6 @@ class Fit(Result):
     n_given: int
     n_used: int
     n_trained: int
-    n_tree_rows: int | None
     n_parameters: int | None
     other_arms: dict[str, int]
     without_outcome: tuple[int, ...]

@@ -68,7 +68,6 @@ from auucmax.model.registry import (
     check_able,
     describe_target,
     rivals_of,
-    tree_rows,
 )
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
@@ -522,7 +521,6 @@ def _info(
         n_given=n_given,
         n_used=trial.n_rows,
         n_trained=trial.n_rows - n_held,
-        n_tree_rows=tree_rows(estimator),
         n_parameters=getattr(estimator, "n_parameters_", None),
         other_arms=others,
         without_outcome=tuple(n_lost.tolist()),

@@ -85,9 +85,3 @@ def describe_target(estimator: Any, pair: Pair) -> str:
         )
     clipped = " (the lowest and highest 1% clipped)" if target == "number" else ""
     return f"{outcome.name} is {outcome.kind.value}, predicted as a number{clipped}"
-
-
-def tree_rows(estimator: Any) -> int | None:
-    """Number of rows used to train trees, if any."""
-    members = getattr(estimator, "estimators_", [estimator])
-    return next((one.n_rows_ for one in members if hasattr(one, "n_rows_")), None)
