@@ -125,12 +125,11 @@ class BlockDesign:
         """
         n_units = n_treated + n_control
         size = block_size(n_units) if size is None else size
-        n_blocks = max(1, int(min(n_units / size, n_treated, n_control or n_treated)))
-        places = np.arange(1, n_blocks + 1)
+        n_blocks = number_of_blocks(np.array([n_treated, n_control]), size)
         # Beyond so many rows of the larger arm the noise is that of the other one, and time grows
         # as the square: each dealing then takes some of them only.
         used = [min(n, LARGEST_PART * n_blocks) for n in (n_treated, n_control)]
-        ends = np.array([np.rint(places * n / n_blocks) for n in used], np.int64)
+        ends = even_ends(used, n_blocks)
         # Noise of the average over re-dealings falls as their number times the size of a block. Of
         # very many rows it is small beside what they would cost.
         most = max(2.0, 2e12 / n_units**2)
@@ -180,6 +179,16 @@ def block_size(n_units: int) -> float:
     size; large ones are quicker. In between: a size that grows with the root of n.
     """
     return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
+
+
+def number_of_blocks(counts: Indices, size: float) -> int:
+    """Blocks of so many units, each with some of every kind that has units; ``counts`` (kinds,)."""
+    return max(1, int(min(counts.sum() / size, counts[counts > 0].min())))
+
+
+def even_ends(counts: Indices | list[int], n_blocks: int) -> NDArray[np.int64]:
+    """Units of each kind up to the end of each block, (kinds, blocks), spread evenly."""
+    return np.rint(np.outer(counts, np.arange(1, n_blocks + 1)) / n_blocks).astype(np.int64)
 
 
 def n_dealings_of(n_rows: int) -> int:

@@ -29,7 +29,7 @@ from auucmax._errors import InputError
 from auucmax._progress import track
 from auucmax._validation import Floats, check_column, check_positive
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_dealings
+from auucmax.certificates.blocks import block_size, check_dealings, even_ends, number_of_blocks
 from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import (
     PRIOR_ROWS,
@@ -371,12 +371,7 @@ def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats 
 def block_ends(counts: Sequence[NDArray[np.intp]], n_arms: int) -> list[NDArray[np.int64]]:
     """Cumulative rows of each kind over the blocks of each chunk, (kinds, blocks)."""
     size = max(block_size(int(sum(own.sum() for own in counts))), 2.0 * (n_arms + 1))
-    ends = []
-    for own in counts:
-        n_blocks = max(1, int(min(own.sum() / size, own.min())))
-        places = np.arange(1, n_blocks + 1)
-        ends.append(np.rint(np.outer(own, places) / n_blocks).astype(np.int64))
-    return ends
+    return [even_ends(own, number_of_blocks(own, size)) for own in counts]
 
 
 @dataclass(frozen=True)

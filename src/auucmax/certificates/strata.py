@@ -40,7 +40,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_dealings
+from auucmax.certificates.blocks import block_size, check_dealings, even_ends, number_of_blocks
 from auucmax.certificates.fixed_bets import PRIOR_VARIANCE, best_bet
 
 Codes = NDArray[np.intp]
@@ -265,10 +265,8 @@ class Stratum(NamedTuple):
         guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
         bet_on = [own[n:] for own, n in zip(outcomes, drawn.n_pilot, strict=True)]
         counts = np.array([len(own) for own in bet_on])
-        n_units = int(counts.sum())
-        n_blocks = max(1, int(min(n_units / block_size(n_units), *counts[counts > 0])))
-        ends = np.rint(np.outer(counts, np.arange(n_blocks + 1)) / n_blocks)
-        sizes: NDArray[np.int64] = np.diff(ends, axis=1).astype(np.int64)
+        ends = even_ends(counts, number_of_blocks(counts, block_size(int(counts.sum()))))
+        sizes = np.diff(ends, axis=1, prepend=0)
         return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows or 1))
 
     def means(self, rng: np.random.Generator) -> Floats:

@@ -61,16 +61,14 @@ def sorted_pair_sums(
     >>> sorted_pair_sums(np.array([2.0, 0.0, 1.0, 1.0]), codes, hinge()).losses
     array([0., 1.])
     """
-    p, n_levels = surrogate.p, len(gaps) // 2
+    p = surrogate.p
     factors = [(-1) ** order * perm(p, order) for order in range(min(p, 2) + 1)]
     losses, derivatives = np.zeros(2), np.zeros((3, len(score)))
     for arm, multiplier in enumerate(multipliers):
         for own, others, gap, wins in _meetings(score, codes, gaps, arm):
-            v = None if weight is None else weight[others]
-            if gap is not None:
-                v = gap if v is None else gap * v
             side = 1.0 if wins else -1.0
-            sums = _PowerSums(side * score[others], v, p, in_order=n_levels > 2)
+            v = gap if weight is None else gap * weight[others]
+            sums = _PowerSums(side * score[others], v, p)
             found = sums(surrogate.mu - side * score[own], [p - k for k in range(len(factors))])
             if wins:
                 losses[arm] += (found[0] if weight is None else weight[own] * found[0]).sum()
@@ -85,47 +83,34 @@ def sorted_pair_sums(
 
 def _meetings(
     score: Floats, codes: NDArray[np.int8], gaps: Floats, arm: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats | None, bool]]:
-    """Yield each class with its opponents, the gap of a pair, and the expected winner.
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats, bool]]:
+    """Rows of a class, the rows of an arm that they meet, what a pair counts, and who should win.
 
-    What a pair counts is None where it is 1. Of more than two levels the others come in the order
-    of their scores (for losers the reverse), so that an arm is sorted once.
+    The others come in the order of their scores, for losers in the reverse: an arm is sorted once.
     """
     n_levels = len(gaps) // 2
     classes = range(arm * n_levels, (arm + 1) * n_levels)
     members = np.flatnonzero((codes >= classes[0]) & (codes <= classes[-1]))
-    if n_levels > 2:
-        members = members[np.argsort(score[members])]
+    members = members[np.argsort(score[members])]
     own_codes = codes[members]
     for c in classes:
         own = members[own_codes == c]
         for wins, others in ((True, own_codes > c), (False, own_codes < c)):
             met = members[others] if wins else members[others][::-1]
             if len(own) and len(met):
-                all_one = n_levels == 2 and gaps[classes[0], classes[1]] == 1
-                gap = gaps[c] if wins else gaps[:, c]
-                yield own, met, None if all_one else gap[codes[met]], wins
+                yield own, met, (gaps[c] if wins else gaps[:, c])[codes[met]], wins
 
 
 class _PowerSums:
-    """T_e(t) = sum_j v_j (t + x_j)^e over the j with t + x_j > 0, for fixed points x, weights v."""
+    """T_e(t) = sum_j v_j (t + x_j)^e over the j with t + x_j > 0, for sorted x and weights v."""
 
-    def __init__(
-        self, x: Floats, v: Floats | None, largest_power: int, *, in_order: bool = False
-    ) -> None:
-        self.centre = float((x.min() + x.max()) / 2)
-        if in_order:
-            self.x, term = x, np.ones(len(x)) if v is None else v
-        elif v is None:
-            self.x, term = np.sort(x), np.ones(len(x))
-        else:
-            order = np.argsort(x)
-            self.x, term = x[order], v[order]
+    def __init__(self, x: Floats, v: Floats, largest_power: int) -> None:
+        self.x, self.centre = x, float((x[0] + x[-1]) / 2)
         self.suffix = []
         for _ in range(largest_power + 1):
             # Entry k: sum over points k, k+1, ...; a last zero for "no point lies above".
-            self.suffix.append(np.append(np.cumsum(term[::-1])[::-1], 0.0))
-            term = term * (self.x - self.centre)
+            self.suffix.append(np.append(np.cumsum(v[::-1])[::-1], 0.0))
+            v = v * (x - self.centre)
 
     def __call__(self, t: Floats, powers: list[int]) -> list[Floats]:
         first = np.searchsorted(self.x, -t, side="right")

@@ -215,7 +215,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
         self.rows = PairRows(matrix, self.codes, self.sample_weight, self.levels.n_classes)
         self.low, self.high = _check_finite(extremes or passes.column_range(matrix))
-        self._last_scores: tuple[Floats, Floats] | None = None
+        self._last_scores: Last[Floats] = Last()
         self._polynomial: PolynomialPairs | None = None
         if (
             isinstance(self.surrogate, PolynomialSurrogate)
@@ -268,9 +268,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         """Exact polynomial path and its scores, if no pair reaches the knot."""
         if self._polynomial is None:
             return None
-        if self._last_scores is None or not np.array_equal(self._last_scores[0], w):
-            self._last_scores = w.copy(), self._polynomial.scores(w)
-        score = self._last_scores[1]
+        score = self._last_scores.of(w, self._polynomial.scores)
         return (self._polynomial, score) if self._polynomial.holds(score) else None
 
     def _range(self, w: Floats) -> ScoreRange:
