@@ -605,7 +605,10 @@ def test_decisions_that_cannot_be():
         ({"numeric": ["town"]}, "numeric should name columns of numbers, booleans, got texts in"),
         ({"categorical": ["day"]}, "categorical should name .* got dates in 'day'. Leave it out"),
         ({"categorical": ["plam"]}, "should have the column 'plam', .*Did you mean 'plan'?"),
-        ({"categorical": ["plan"], "numeric": ["plan"]}, "different columns, got 'plan' in both"),
+        (
+            {"categorical": ["plan"], "numeric": ["plan"]},
+            "columns that are not also categorical, got 'plan'",
+        ),
         ({"categorical": "plan"}, "categorical should be a list of names of columns, got 'plan'"),
     ]
     for options, words in cases:

@@ -21,7 +21,7 @@ from experiments.searched import (
 from experiments.table_1_page import PAPERS_OWN, TM, Scores
 from sklearn.linear_model import LogisticRegression
 
-from auucmax import AUUCMax, make_trial
+from auucmax import AUUCMax, load_hillstrom, make_trial
 from auucmax.pairs import PairObjective
 
 pytestmark = pytest.mark.gate
@@ -190,6 +190,23 @@ def made_up(shift=0.0, trial=table_1.MAIN, splits=3, models=table_1.MODELS):
                 }
             )  # fmt: skip
     return found
+
+
+def test_the_papers_two_tables_disagree():
+    """AUUC is the mean over shares of the risk of treating nobody less that at the share."""
+
+    def implied(risks):
+        ends = 1 - control_rate, 1 - treated_rate
+        return float(np.trapezoid(ends[0] - np.array([ends[0], *risks, ends[1]]), dx=0.1))
+
+    hillstrom = load_hillstrom()
+    control_rate, treated_rate = (hillstrom.y[hillstrom.treatment == arm].mean() for arm in (0, 1))
+    found = {model: implied(risks) for model, risks in table_1_page.PAPER_RISK.items()}
+    assert found == pytest.approx({"TM": 0.0312, "SDR": 0.0318, PAPERS_OWN: 0.0315}, abs=1e-4)
+    # The same sum of our own risks is the AUUC of the same lines.
+    main = Scores(read_lines(results_file(table_1.NAME, RESULTS)), table_1.MAIN)
+    risks = np.mean([main.lines[TM][k]["policy_risk"] for k in main.splits(TM)], axis=0)
+    assert implied(risks) == pytest.approx(main.mean(TM), abs=2e-4)
 
 
 def test_table_6_marks_the_lowest_risk():

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -425,7 +425,9 @@ def _minimise(
                 for batch in validation.batches(model.batch_size, None):
                     loss += float(objective(batch)) * len(batch.y) / len(validation.y)
             history["validation"].append(loss)
-        _check_finite(loss + sum(float(p.sum()) for p in network.parameters()), model.learning_rate)
+        _check_finite(
+            loss + sum(float(p.detach().sum()) for p in network.parameters()), model.learning_rate
+        )
         since = 0 if loss < best_loss or validation is None else since + 1
         if since == 0:
             best, best_loss = deepcopy(network.state_dict()), loss
@@ -440,7 +442,7 @@ class Adam:
 
     def __init__(self, network: nn.Module, learning_rate: float, l2: float) -> None:
         self.network = network
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in network.parameters() if p.ndim > 1], "weight_decay": l2},
             {"params": [p for p in network.parameters() if p.ndim == 1]},
         ]

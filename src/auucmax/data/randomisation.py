@@ -138,7 +138,7 @@ def check_randomisation(
     True
     >>> print(report)
     The trial looks randomised (3 tests).
-      Arms  1,000 in arm control, 1,000 in arm treated
+      Arms  1,000 control, 1,000 treated
     """
     _check_given(trial, alpha)
     rng = np.random.default_rng(random_state)
