@@ -456,7 +456,6 @@ def _evidence(evidence, arm):
         "qini": arm.qini,
         "risk": plain(arm.risk),
         "ratio": [None if one is None else [one.value, one.lower, one.upper] for one in arm.ratio],
-        "score_levels": arm.n_levels,
         "rows": _rows(evidence, arm),
         "effect": _estimate(arm.effect) | {"detectable": 2.8 * arm.effect.se},
         "auuc": _auuc(arm.auuc, arm.gain),
