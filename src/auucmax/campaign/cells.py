@@ -137,7 +137,7 @@ def read_campaign(
     np.add.at(assigned, (cell[drawn], arm[drawn], lost[drawn]), 1)
     cell = cell[trial.place]
     groups = None if trial.groups is None else pd.factorize(trial.groups)[0].astype(np.intp)
-    means = CellMeans(trial.benefit, trial.arm, cell, groups, len(keys), len(arms))
+    means = CellMeans(trial.benefit, trial.arm, cell, groups, len(keys))
     if not (code > 0).any() or ((means.counts > 0).sum(axis=1) < 2).all():
         raise InputError(
             "table", "some of the chosen untreated, or some of the others treated, at random",

@@ -48,10 +48,23 @@ def forecast_of(
 
     ``given`` (cells, arms): the coefficients of the means in the gain of all who were treated.
     """
-    uplift = _uplifts(campaign, model)
-    if uplift is None or (model is not None and model.evidence.failed_check):
+    if model is not None and model.evidence.failed_check:
         return None
-    z, n_people = float(ndtri((1 + level) / 2)), len(uplift)
+    # Uplifts (n, K) by the model, or else those of the list.
+    frame, labels = campaign.frame, campaign.arms[1:]
+    known = frame.filter(regex="^(score|uplift)").apply(pd.to_numeric, errors="coerce")
+    names = ["uplift"] if len(labels) == 1 else [f"uplift {label}" for label in labels]
+    if model is not None and {*model.columns} <= {*frame} and {*labels} <= {*model.arms}:
+        uplift = model.uplift(frame)[:, [model.arms.index(label) for label in labels]]
+    elif {*names} <= {*known}:
+        uplift = known[names].to_numpy(np.float64)
+    elif model is not None and "score" in known and len(labels) == 1:
+        score = known[["score"]].to_numpy(np.float64)
+        uplift = np.where(np.isnan(score), np.nan, model.uplift_of(np.nan_to_num(score)))
+    else:
+        return None
+
+    z = float(ndtri((1 + level) / 2))
     for cells in (np.ones(len(given), dtype=bool), campaign.chosen > 0):
         weights = given * cells[:, None]
         arm = np.where(cells[campaign.cell], campaign.trial.arm, 0)
@@ -62,10 +75,10 @@ def forecast_of(
             continue
         se = 0.0
         for evidence in model.evidence.arms if model is not None else ():
-            if evidence.arm in campaign.arms:
-                share = np.count_nonzero(arm == campaign.arms.index(evidence.arm)) / n_people
+            if evidence.arm in labels:
+                share = np.mean(arm == 1 + labels.index(evidence.arm))
                 error = np.interp(share, evidence.curve.spend, evidence.curve.se)
-                se = float(np.hypot(se, n_people * error))
+                se = float(np.hypot(se, len(arm) * error))
         forecast = Estimate(value=total, se=se, lower=total - z * se, upper=total + z * se)
         realised = campaign.means.contrast(weights, level)
         return Forecast(
@@ -99,18 +112,3 @@ def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None
     if realised.lower is not None and realised.lower > forecast.value / 2:
         return ForecastVerdict.CONFIRMED
     return ForecastVerdict.TOO_NOISY
-
-
-def _uplifts(campaign: Campaign, model: UpliftModel | None) -> Floats | None:
-    """Uplifts (n, K) by the model, or else those of the list; None if neither is known."""
-    frame, labels = campaign.frame, campaign.arms[1:]
-    if model is not None and {*model.columns} <= {*frame} and {*labels} <= {*model.arms}:
-        return model.uplift(frame)[:, [model.arms.index(label) for label in labels]]
-    known = frame.filter(regex="^(score|uplift)").apply(pd.to_numeric, errors="coerce")
-    names = ["uplift"] if len(labels) == 1 else [f"uplift {label}" for label in labels]
-    if {*names} <= {*known}:
-        return known[names].to_numpy(np.float64)
-    if model is not None and "score" in known and len(labels) == 1:
-        score = known[["score"]].to_numpy(np.float64)
-        return np.where(np.isnan(score), np.nan, model.uplift_of(np.nan_to_num(score)))
-    return None
