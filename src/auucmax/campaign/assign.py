@@ -101,7 +101,7 @@ def assign(
     *,
     id: str,
     key: str,
-    arms: Mapping[str, float] | str | None = None,
+    arms: Mapping[str, Any] | str | None = None,
     groups: str | None = None,
     strata: Sequence[str] = (),
     blocked: bool = False,

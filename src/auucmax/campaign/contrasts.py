@@ -110,16 +110,16 @@ class CellMeans:
             some = np.isin(self.place, used)
             place = self.place[some]
             _, own = np.unique(self.groups[some], return_inverse=True)
-            totals = np.bincount(
-                own, (flat / np.maximum(counts, 1))[place] * (self.y[some] - mean[place])
-            )
+            terms = flat[place] / counts[place] * (self.y[some] - mean[place])
+            totals = np.bincount(own, terms).astype(np.float64)
             pairs, members = np.unique(len(flat) * own + place, return_counts=True)
             leverage = np.zeros(len(totals))
             np.maximum.at(leverage, pairs // len(flat), members / counts[pairs % len(flat)])
             moments = [Moments.of_clusters(totals, leverage)]
         value = float(flat @ mean)
         error = float(Spread.of(moments).error)
-        support = Support(self.shape, *zip(*sizes, strict=True), clustered=self.groups is not None)
+        units, responders, others = zip(*sizes, strict=True)
+        support = Support(self.shape, units, responders, others, self.groups is not None)
         if why := support.why_no_area():
             known = error if np.isfinite(error) else None
             return scaled(Estimate(value=value, se=known, missing=why), self.unit)

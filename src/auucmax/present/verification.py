@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from auucmax.campaign.cells import Cell
-from auucmax.campaign.forecast import Forecast, ForecastVerdict
-from auucmax.campaign.verify import Against, Comparison, Verification
+from auucmax.campaign.verify import Against, Comparison, Forecast, ForecastVerdict, Verification
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, State
