@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from auucmax.campaign.verify import ForecastVerdict
 from scipy.stats import rankdata
+
+from auucmax.campaign.verify import ForecastVerdict
 
 pytestmark = pytest.mark.gate
 

@@ -12,8 +12,6 @@ groups if rows belong together. With too few rows there is no interval, and the 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -24,14 +22,6 @@ from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
 from auucmax.results import Estimate
 
 Codes = NDArray[np.intp]
-
-
-def scaled(own: Estimate, factor: float, shift: float = 0.0) -> Estimate:
-    """The estimate times a positive ``factor``, plus ``shift``."""
-    ends = (None if end is None else factor * end + shift for end in (own.lower, own.upper))
-    se = None if own.se is None else factor * own.se
-    lower, upper = ends
-    return replace(own, value=factor * own.value + shift, se=se, lower=lower, upper=upper)
 
 
 def minus(own: Estimate, other: Estimate) -> Estimate:
@@ -122,7 +112,7 @@ class CellMeans:
         support = Support(self.shape, units, responders, others, self.groups is not None)
         if why := support.why_no_area():
             known = error if np.isfinite(error) else None
-            return scaled(Estimate(value=value, se=known, missing=why), self.unit)
+            return Estimate(value=value, se=known, missing=why).scaled(self.unit)
         means = None
         if self.shape == "binary":
             size = np.abs(flat)
@@ -132,4 +122,4 @@ class CellMeans:
             signs=np.sign(flat[used]).astype(int).tolist(),
         )  # fmt: skip
         found = Estimate(value=value, se=error, lower=float(lower), upper=float(upper))
-        return scaled(found, self.unit)
+        return found.scaled(self.unit)

@@ -26,7 +26,7 @@ from scipy.special import ndtri
 
 from auucmax._validation import Floats, check_level
 from auucmax.campaign.cells import Campaign, Cell, checked_cells, read_campaign
-from auucmax.campaign.contrasts import minus, scaled
+from auucmax.campaign.contrasts import minus
 from auucmax.certificates.strata import GroupsError, strata_bounds
 from auucmax.model import UpliftModel
 from auucmax.model.guarantee import counted_range
@@ -234,7 +234,7 @@ def verify(
             if cost is not None and value is not None:
                 # People who get each arm more often than with the alternative.
                 spent = float(weights[k].sum(axis=0)[1:] @ arm_costs(cost, arms[1:]))
-                found["profit"] = scaled(found["gain"], value, -spent)
+                found["profit"] = found["gain"].scaled(value, -spent)
         else:
             cell, without = np.argwhere(lacking[k])[0].tolist()
             found["lacking"] = cell, arms[without]

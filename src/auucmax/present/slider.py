@@ -171,34 +171,27 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         asked = [replace(terms, share=share, budget=None) for share in shares]
     plans = [plan_at(evidence, one, n, at) for one, at in zip(asked, spends, strict=True)]
 
-    def height(plan: Plan, gain: float) -> float:
-        """Convert a gain per person to profit, or to the unit of the page."""
-        if terms.has_profit:
-            return (terms.value or 0.0) * n * gain - (plan.spend or 0.0)
-        return gain * unit
-
     points = []
     for one, at in zip(asked, plans, strict=True):
         is_first = at.share == own
         decision = first if is_first else decide(evidence, one, n, plan=at, points=plans)
-        plan = decision.plan
+        plan, y = decision.plan, decision.plan.profit
         label = words.percent(sum(plan.counts) / n)
         if in_money:
             label = f"{words.money(money * plan.share)} {currency}".rstrip()
-        y = None
-        if plan.gain is not None:
-            ends = (plan.gain.lower, plan.gain.upper)
-            lower, upper = (None if end is None else height(plan, end / n) for end in ends)
-            y = Estimate(value=height(plan, plan.gain.value / n), lower=lower, upper=upper)
         sure = plan.guaranteed if (plan.guaranteed or 0) > 0 else None
-        if sure is not None and not terms.has_profit:
-            sure *= unit / n
+        if not terms.has_profit:  # in the unit of the page
+            y = None if plan.gain is None else plan.gain.scaled(unit / n)
+            sure = None if sure is None else sure * unit / n
         points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y, sure))
     lines = []
     for style, name, gains in _others(evidence, terms.has_profit):
-        there = np.interp([one.plan.share for one in points], curve.spend, gains).tolist()
-        heights = [(p.at, height(p.plan, gain)) for p, gain in zip(points, there, strict=True)]
-        lines.append((style, name, [(0.0, 0.0), *heights]))
+        heights = unit * np.interp([one.plan.share for one in points], curve.spend, gains)
+        if terms.has_profit:
+            spent = np.array([one.plan.spend or 0.0 for one in points])
+            heights = (terms.value or 0.0) * n / unit * heights - spent
+        line_of = [(0.0, 0.0), *zip([one.at for one in points], heights.tolist(), strict=True)]
+        lines.append((style, name, line_of))
     return Slider(
         points=tuple(points),
         start=int(np.searchsorted(spends, own)),
