@@ -184,8 +184,16 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
             y = None if plan.gain is None else plan.gain.scaled(unit / n)
             sure = None if sure is None else sure * unit / n
         points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y, sure))
+    # Other rankings or, with several arms, simpler policies: these spend other amounts, so that
+    # they are drawn as gains only.
+    others = evidence.arms[0].rivals
+    if len(evidence.arms) > 1:
+        others = () if terms.has_profit else evidence.policy.contrasts[1:]
+    curves = [("random", "random targeting", curve.random)]
+    for k, other in enumerate(others):
+        curves.append((f"rival c{k % 5}", rival_name(evidence, other.against), other.curve))
     lines = []
-    for style, name, gains in _others(evidence, terms.has_profit):
+    for style, name, gains in curves:
         heights = unit * np.interp([one.plan.share for one in points], curve.spend, gains)
         if terms.has_profit:
             spent = np.array([one.plan.spend or 0.0 for one in points])
@@ -201,24 +209,6 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         lines=tuple(lines),
         marks=_marks(points),
     )
-
-
-def _others(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequence[float]]]:
-    """Styles, names and gains of the comparison lines.
-
-    With several arms, simpler policies spend other amounts: they are drawn as gains only.
-    """
-    policy, several = evidence.policy, len(evidence.arms) > 1
-    others = policy.contrasts[1:] if several else evidence.arms[0].rivals
-    if several and has_profit:
-        others = ()
-    return [
-        ("random", "random targeting", policy.curve.random),
-        *(
-            (f"rival c{number % 5}", rival_name(evidence, own.against), own.curve)
-            for number, own in enumerate(others)
-        ),
-    ]
 
 
 def rival_name(evidence: Evidence, against: str) -> str:
