@@ -508,9 +508,9 @@ def read_past(
     (0.25, None)
     """
     table = table_of(table)
-    check_names(table, [name for name in (outcome, groups) if name is not None])
+    check_names(table, filter(None, [outcome, groups]))
     if treatment is None:
-        frame = table[table[outcome].notna().to_numpy(dtype=bool)]
+        frame = table.dropna(subset=[outcome])
     else:
         trial = read_trial(
             table, treatment=treatment, outcome=outcome, control=control, groups=groups,
@@ -522,7 +522,7 @@ def read_past(
     if model is not None:
         if model.roles.outcome.lower_is_better:
             y = 1 - y if np.isin(y, (0, 1)).all() else -y
-        if len(model.arms) == 1 and all(name in frame for name in model.columns):
+        if len(model.arms) == 1 and {*model.columns} <= {*frame}:
             score = model.predict(frame)
     codes = None if groups is None else id_texts(frame[groups], f"the group {groups!r}")
     return past_rows(y, codes, score)
