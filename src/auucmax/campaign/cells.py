@@ -114,7 +114,7 @@ def read_campaign(
         check_names(people, [id])
         ids, texts = (id_texts(rows[id], f"the id {id!r}") for rows in (frame, people))
         people = people.set_index(pd.Index(texts))
-        in_list, in_table = np.isin(ids, texts), people.index.isin(ids)
+        in_list, in_table = pd.Index(ids).isin(texts), people.index.isin(ids)
         if not people.index.is_unique or not in_table.any():
             raise InputError(
                 "people", f"people of the table, each once, with {id!r} such as {ids[0]!r}",
