@@ -39,7 +39,8 @@ def evidence_brief(found: Evidence) -> Brief:
     scale, per = words.unit(outcome)
     checks = [arm.check for arm in found.arms if arm.check is not None]
     caveats = [randomisation.verdict(check) for check in checks if not check["ok"]]
-    caveats += [text for check in checks for text in randomisation.questions(check)]
+    asked = [text for check in checks for text in randomisation.questions(check)]
+    caveats += asked
 
     treated = [arm.rows[1] for arm in found.arms]
     n = found.arms[0].rows[0].n_rows + sum(own.n_rows for own in treated)
@@ -120,8 +121,8 @@ def evidence_brief(found: Evidence) -> Brief:
         step = "treat nobody"
     elif state in (State.UNCLEAR, State.UNKNOWN):
         step = "collect more data: auucmax plan --model MODEL estimates how many people are needed"
-    elif asked := randomisation.options(checks):
-        step = f"fit again with {asked}; otherwise auucmax report MODEL"
+    elif asked:
+        step = "answer the questions below; then fit again, or auucmax report MODEL"
     elif several and set(policy.curve.costs) == {1.0}:
         again = words.fit_with_costs([own.arm for own in found.arms], [".."] * len(found.arms))
         step = f"{again} if the arms cost different amounts, then auucmax report MODEL"

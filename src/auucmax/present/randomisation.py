@@ -6,7 +6,7 @@ The numbers of a check come from its report or, in a model file, from a dictiona
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -138,17 +138,6 @@ def questions(found: Check) -> tuple[str, ...]:
     return tuple(asked)
 
 
-def options(checks: Iterable[Check]) -> str:
-    """Command options that the answers to the questions may require."""
-    given: dict[str, None] = {}
-    for found in checks:
-        for name in found["households"][:1]:
-            given[f"{words.option('groups', [name])} if its rows belong together"] = None
-        for name in dict.fromkeys(doubt["feature"] for doubt in found["doubts"]):
-            given[f"{words.option('after', [name])} if it was recorded after treatment"] = None
-    return words.joined(given)
-
-
 def advice(found: Check) -> tuple[str, ...]:
     """Advice on each failure."""
     failed = dict.fromkeys(test["name"] for test in found["failures"])
@@ -243,11 +232,7 @@ def _(found: TrialCheck) -> Brief:
         first += f" On average {words.joined(harmful) if several else 'the treatment'} did harm"
         lower = f" (unless lower {short(roles.outcome.name)} is better: --lower-is-better)"
         first += "." if roles.outcome.lower_is_better else f"{lower}."
-    also = words.joined(filter(None, [options(checks), "--drop-missing-outcomes" * (n_lost > 0)]))
-    return in_words(
-        first,
-        facts,
-        [text for check in checks for text in questions(check)],
-        advised[0] if advised else f"auucmax fit, with the same options{also and f' and {also}'}",
-        details,
-    )
+    asked = [text for check in checks for text in questions(check)]
+    step = f"auucmax fit, with the same options{' and --drop-missing-outcomes' * (n_lost > 0)}"
+    step = f"answer the questions below, then {step}" if asked else step
+    return in_words(first, facts, asked, advised[0] if advised else step, details)
