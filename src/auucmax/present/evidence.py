@@ -122,7 +122,7 @@ def evidence_brief(found: Evidence) -> Brief:
     elif state in (State.UNCLEAR, State.UNKNOWN):
         step = "collect more data: auucmax plan --model MODEL estimates how many people are needed"
     elif asked:
-        step = "answer the questions below; then fit again, or auucmax report MODEL"
+        step = "answer the questions about the trial; then fit again, or auucmax report MODEL"
     elif several and set(policy.curve.costs) == {1.0}:
         again = words.fit_with_costs([own.arm for own in found.arms], [".."] * len(found.arms))
         step = f"{again} if the arms cost different amounts, then auucmax report MODEL"

@@ -234,5 +234,5 @@ def _(found: TrialCheck) -> Brief:
         first += "." if roles.outcome.lower_is_better else f"{lower}."
     asked = [text for check in checks for text in questions(check)]
     step = f"auucmax fit, with the same options{' and --drop-missing-outcomes' * (n_lost > 0)}"
-    step = f"answer the questions below, then {step}" if asked else step
+    step = f"answer the questions about the trial, then {step}" if asked else step
     return in_words(first, facts, asked, advised[0] if advised else step, details)
