@@ -50,7 +50,7 @@ _KNOWN_TO_MODELS = (
 _FAILED_RATIO = 0.01  # probability of ever blaming a trial whose arms have the planned sizes
 _PRIOR_ROWS = 1000.0  # that the planned shares are worth in the test of the sizes
 #: ln of how many times as large the odds of an arm might be, where propensities are known.
-_TILTS = np.concatenate([sign * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for sign in (-1, 1)])
+_TILTS = np.outer([-1, 1], [0.02, 0.05, 0.1, 0.2, 0.5]).ravel()
 
 
 class Verdict(StrEnum):

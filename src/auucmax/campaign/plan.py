@@ -360,11 +360,7 @@ def plan_trial(
     known = {name: own for name, own in given.items() if own is not None}
     for name, number in known.items():
         least = 1 / _LARGEST if name in _POSITIVE else -_LARGEST
-        if (
-            isinstance(number, bool)
-            or not isinstance(number, Real)
-            or not least <= number <= _LARGEST
-        ):
+        if not isinstance(number, Real) or not least <= number <= _LARGEST:
             raise InputError(
                 name, f"a number from {least:g} to {_LARGEST:g}", repr(number), "Check the unit."
             )
@@ -375,22 +371,19 @@ def plan_trial(
                 repr(explained), "It is a share of the effects' variance; 0.3 is a good score.",
             )  # fmt: skip
         known["gain"] = float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
-    pilots: list[dict[str, Any]] = [{}]
+    # By default half of the rows are treated, or as many as in the trial of the model.
+    pilots: list[dict[str, Any]] = [{"treated_share": 1 / (1 + n_arms)}]
     arms: tuple[str, ...] = ()
-    share = treated_share
     outcome = Outcome(name="", kind=Kind.BINARY if outcome_sd is None else Kind.NUMBER)
     if model is not None:
+        pilots = [_of_model(model, own, "gain" in known) for own in model.evidence.arms]
         n_arms, outcome = len(model.arms), model.roles.outcome
         arms = model.arms if n_arms > 1 else ()
-        is_known = "gain" in known
-        pilots = [_of_model(model, own, gain_known=is_known) for own in model.evidence.arms]
-        if share is None:
-            odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
-            share = odds / (1 + odds)
-    elif share is None:
-        share = 0.5
+    odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
+    odds *= n_arms / len(pilots)
+    share = odds / (1 + odds) if treated_share is None else treated_share
     check_level(share, "treated_share")
-    if model is None or treated_share is not None:
+    if treated_share is not None:
         known["treated_share"] = share / n_arms / (1 - share + share / n_arms)
     assumed, lines = [], []
     for arm, pilot in zip(arms or (None,), pilots, strict=True):
@@ -528,7 +521,7 @@ def read_past(
     return past_rows(y, codes, score)
 
 
-def _of_model(model: UpliftModel, own: ArmEvidence, *, gain_known: bool) -> dict[str, Any]:
+def _of_model(model: UpliftModel, own: ArmEvidence, gain_known: bool) -> dict[str, Any]:
     """Assumptions for one arm from the trial of a model."""
     evidence, gain, outcome = model.evidence, own.gain, model.roles.outcome
     if evidence.failed_check or (gain.value <= 0 and not gain_known):
