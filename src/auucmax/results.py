@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -183,6 +183,13 @@ class Estimate(Result):
     upper: float | None = None
     p_value: float | None = None
     missing: str | None = None
+
+    def scaled(self, factor: float, shift: float = 0.0) -> Estimate:
+        """The estimate times a positive ``factor``, plus ``shift``."""
+        ends = (None if end is None else factor * end + shift for end in (self.lower, self.upper))
+        se = None if self.se is None else factor * self.se
+        lower, upper = ends
+        return replace(self, value=factor * self.value + shift, se=se, lower=lower, upper=upper)
 
 
 class Outcome(Result):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.campaign.contrasts import CellMeans, minus, scaled
+from auucmax.campaign.contrasts import CellMeans, minus
 from auucmax.metrics.intervals import ArmMean, score_limits
 from auucmax.results import Estimate
 
@@ -87,5 +87,5 @@ def test_the_difference_of_two_has_both_reasons():
     known = Estimate(value=1.0, se=1.0, lower=0.0, upper=2.0)
     unknown = Estimate(value=1.0, se=1.0, missing="few rows")
     assert minus(known, unknown).missing == minus(unknown, known).missing == "few rows"
-    assert scaled(minus(known, known), 2.0).lower == pytest.approx(-2 * np.sqrt(2))
-    assert scaled(known, 2.0, -1.0).upper == 3.0
+    assert minus(known, known).scaled(2.0).lower == pytest.approx(-2 * np.sqrt(2))
+    assert known.scaled(2.0, -1.0).upper == 3.0
