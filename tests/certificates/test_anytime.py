@@ -161,7 +161,7 @@ def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
 def test_no_block_is_smaller_than_the_smallest(n_treated, n_control):
     if n_treated + n_control < anytime.SUPERBLOCK_ROWS:
         n_treated += anytime.SUPERBLOCK_ROWS
-    sizes = np.diff(anytime._design(n_treated, n_control), axis=1, prepend=0)
+    sizes = np.diff(anytime._ends(n_treated, n_control), axis=1, prepend=0)
     assert sizes.min() >= 1
     assert sizes.sum(axis=0).min() >= anytime.SMALLEST_BLOCK
 
@@ -192,12 +192,12 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
     bets = AnytimeBets.fresh(least=0.2)
     bets.add(y, score, treated, LEVEL, None, chance)
     assert (bets.n_superblocks, bets.n_blocks, len(bets.waiting.y)) == (3, 6, 0)
-    mu_treated, mu_control = bets.known.means
+    mu_control, mu_treated = bets.known.means
     m = (1 - chance) * mu_treated + chance * mu_control
     h = (y - m) / np.where(treated, chance, chance - 1)
     ws = []
     for number in range(3):
-        state = np.array([anytime._seed(0, number)], np.uint64)
+        state = np.random.SeedSequence([0, number]).generate_state(1, np.uint64)
         rows = np.arange(14 * (number + 1), 14 * (number + 2), dtype=np.int32)
         none = np.empty(0, np.int32)
         kernels.redeal(rows, 0, 14, none, none, state, rows)
@@ -205,8 +205,8 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
             own = score[block]
             below = (own[:, None] > own).sum(1) + (own[:, None] == own).sum(1) / 2 - 0.5
             ws.append((h[block] * (below / 6 - 0.5)).mean())
-    expected = np.log1p(bets._bets(LEVEL)[0, 0] * np.array(ws)[:, None]).sum(axis=0)
+    expected = np.log1p(bets.known.bets(LEVEL)[0, 0] * np.array(ws)[:, None]).sum(axis=0)
     np.testing.assert_allclose(bets.wealth.credit[0, 0], expected, atol=1e-12)
     assert bets.estimates[0] == pytest.approx(np.mean(ws))
     assert bets.estimates[1] == pytest.approx(h[14:].mean())
-    assert np.min(ws) >= -bets.known.floors(0.2)[0]
+    assert np.min(ws) >= -bets.known.floors[0]

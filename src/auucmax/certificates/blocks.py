@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
@@ -99,6 +100,16 @@ class DealtUnits(NamedTuple):
             return units
         rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
         return np.concatenate(rows) if rows else np.empty(0, np.int64)
+
+
+def check_whole_clusters(clusters: NDArray[Any], part: NDArray[Any], what: str) -> None:
+    """Raise an InputError for clusters with rows in several folds or chunks."""
+    pairs = pd.DataFrame({"cluster": clusters, "part": part}).drop_duplicates()
+    if beyond := pairs.loc[pairs["cluster"].duplicated(), "cluster"].nunique():
+        raise InputError(
+            "groups", f"clusters that each lie in one {what}", f"{beyond} that reach into another",
+            f"Assign whole clusters to a {what}: models must not know the rows that judge them.",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

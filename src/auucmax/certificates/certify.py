@@ -20,6 +20,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.certificates.betting import TARGETS, Game, betting_bound, betting_bounds
+from auucmax.certificates.blocks import check_whole_clusters
 from auucmax.certificates.bound import Guarantee, LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
 from auucmax.certificates.held_out import HeldOut, predicted_outcome
@@ -265,7 +266,7 @@ def _by_folds(
     if folds is not None:
         labels, fold = np.unique(check_labels(folds, "folds", n_rows), return_inverse=True)
         if "groups" in columns:
-            _check_whole_clusters(columns["groups"], fold)
+            check_whole_clusters(columns["groups"], fold, "fold")
         parts = [fold == number for number in range(len(labels))]
     n_candidates *= len(parts)
     lower, estimates = np.zeros((1 + upper, 2)), np.zeros(2)
@@ -305,16 +306,6 @@ def _by_folds(
             )
             lower[side] += share * np.array([bound.lower for bound in found])
     return lower.tolist(), estimates.tolist()
-
-
-def _check_whole_clusters(groups: Any, fold: Any) -> None:
-    """Raise an InputError for a cluster that is not in one fold."""
-    pairs = pd.DataFrame({"group": groups, "fold": fold}).drop_duplicates()
-    if beyond := int(pairs["group"].duplicated().sum()):
-        raise InputError(
-            "groups", "clusters that each lie in one fold", f"{beyond} that reach into another",
-            "Make folds of whole clusters: the models of a fold must not know its rows.",
-        )  # fmt: skip
 
 
 def _normal_limits(levels: Levels, delta: float) -> list[list[float]]:

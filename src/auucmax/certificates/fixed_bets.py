@@ -38,6 +38,7 @@ from auucmax.certificates.blocks import (
     deal,
 )
 from auucmax.certificates.bound import LowerBound, shared_level
+from auucmax.certificates.known_chances import NEARER, ArmMeans
 from auucmax.metrics.bins import BinnedLevels
 
 LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
@@ -65,19 +66,36 @@ class Pilot(NamedTuple):
     """Quantities fixed before the first bet, from pilot rows that are not bet on.
 
     ``shift`` is taken off the residuals; after that they lie between minus the higher and 1 minus
-    the lower number of ``adjustment``. ``variances``: of a treated and of a control row.
+    the lower number of ``adjustment``. ``variances``: of a treated and of a control row. ``means``:
+    where propensities are known and differ; then all rows are one arm, whose outcomes are effects.
     """
 
     shift: float
     effect: float
     variances: tuple[float, float]
     adjustment: tuple[float, float]
+    means: ArmMeans | None = None
 
     @classmethod
     def of(
-        cls, residual: Floats, treated: Bools, adjustment: tuple[float, float] | None = None
+        cls,
+        residual: Floats,
+        treated: Bools,
+        chance: Floats | None = None,
+        adjustment: tuple[float, float] | None = None,
     ) -> Pilot:
         """``adjustment``: the range of an outcome model that was taken off, if there was one."""
+        if chance is not None:
+            means = ArmMeans.of(residual, treated, chance)
+            least = float(means.least.min())
+            means = means._replace(least=np.full(2, least))
+            h = means.effects(residual, treated, chance)[:, 1]
+            prior = PRIOR_ROWS * PRIOR_VARIANCE * NEARER / least
+            square = (float(h @ h) + prior) / (len(h) + PRIOR_ROWS)
+            # |h| is largest where the rarer arm was drawn.
+            largest = float(max(means.mean.max(), 1 - means.mean.min())) / least
+            effect = float(means.mean[1] - means.mean[0])
+            return cls(0.0, effect, (square, 0.0), (1 - largest, largest), means)
         shift = 0.0
         if adjustment is None:
             shift = float((residual.sum() + 0.5) / (len(residual) + 1))
@@ -90,6 +108,13 @@ class Pilot(NamedTuple):
         )
         effect = float(arms[0].mean() - arms[1].mean()) if all(map(len, arms)) else 0.0
         return cls(shift, effect, (treated_variance, control_variance), adjustment)
+
+    def outcomes(self, residual: Floats, treated: Bools, chance: Floats | None) -> Floats:
+        """Outcomes to bet on: residuals, or effects where propensities are known."""
+        if chance is None:
+            return residual
+        assert self.means is not None
+        return self.means.effects(residual, treated, chance)[:, 1]
 
     def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake:
         """The optimal bet if ranks and outcomes were independent."""
@@ -148,9 +173,9 @@ def one_size_bounds(
             w = deal(*rows, design, own, part.mixed)
             for target, stake in enumerate(stakes):
                 above = w[target] if part.mixed is None else np.maximum(w[target], -stake.floor)
-                result[target] += kernels.log_wealth(
-                    above, design.superblocks, stake.theta, stake.bet
-                )
+                bet = np.array([stake.bet])
+                won = kernels.log_wealth(above, design.superblocks, stake.theta, bet)
+                result[target] += won.sum()
             if part.mixed is not None:
                 result[2] += w[2].mean() * design.n_blocks / n_blocks
         return result

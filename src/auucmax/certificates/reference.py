@@ -125,7 +125,7 @@ def _play_slow(
     gain = block_statistics_slow(score, r, 0.5, *assigned, ends)
     effect = block_statistics_slow(np.zeros(len(y)), 2 * r, 0.0, *assigned, ends)  # all are ties
     w = np.array([gain, effect]).T
-    floor = np.array(known.floors(None))[:, None]
+    floor = np.array(known.floors)[:, None]
     guess = np.outer([0.0, known.effect], [1.0, -1.0])
     best = np.sqrt(2 * np.log(1 / level) / anytime.HORIZONS)
     best = best / np.array(known.deviations)[:, None, None]
