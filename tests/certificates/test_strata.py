@@ -111,7 +111,10 @@ def test_few_rows_are_never_beyond_what_is_possible():
     ("change", "words"),
     [
         ({"stratum": [0.5] * 4}, "stratum should be whole numbers from 0 to 1"),
-        ({"stratum": [0, 1, 2, 0]}, "from 0 to 2. Number the strata so"),
+        (
+            {"stratum": [0, 1, 2, 0]},
+            "stratum should be whole numbers from 0 to 1, got 0 to 2. Number strata",
+        ),
         ({"delta": 2}, "delta should be"),
         ({"y": [0, 1, 2, 1]}, "y should be in the range"),
         ({"random_state": -1}, "random_state should be"),

@@ -35,12 +35,10 @@ from auucmax._validation import (
     check_column,
     check_groups,
     check_level,
-    check_one_dimensional,
-    check_treatment,
     check_whole,
 )
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_dealings, even_ends, number_of_blocks
+from auucmax.certificates.blocks import block_size, check_codes, check_dealings, even_ends
 from auucmax.certificates.fixed_bets import PRIOR_VARIANCE, best_bet
 
 Codes = NDArray[np.intp]
@@ -119,11 +117,8 @@ def strata_bounds(
             "Compare each arm with another.",
         )  # fmt: skip
     _, n_strata, n_arms = sums.shape
-    if n_arms == 2:
-        arm = check_treatment(treatment, len(outcome)).astype(np.intp)
-    else:
-        arm = _codes(treatment, len(outcome), n_arms, "treatment")
-    code = _codes(stratum, len(outcome), n_strata, "stratum")
+    arm = check_codes(treatment, "treatment", len(outcome), n_arms)
+    code = check_codes(stratum, "stratum", len(outcome), n_strata)
     low, high = known_range(outcome_range, outcome.min(), outcome.max())
     dealings, seed = check_dealings(n_dealings, len(outcome), random_state)
     if largest_group is not None and groups is None:
@@ -265,7 +260,7 @@ class Stratum(NamedTuple):
         guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
         bet_on = [own[n:] for own, n in zip(outcomes, drawn.n_pilot, strict=True)]
         counts = np.array([len(own) for own in bet_on])
-        ends = even_ends(counts, number_of_blocks(counts, block_size(int(counts.sum()))))
+        ends = even_ends(counts, block_size(int(counts.sum())))
         sizes = np.diff(ends, axis=1, prepend=0)
         return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows or 1))
 
@@ -278,16 +273,6 @@ class Stratum(NamedTuple):
                 starts = np.cumsum(sizes) - sizes
                 found[number] = np.add.reduceat(rng.permutation(own), starts) / sizes
         return found
-
-
-def _codes(values: ArrayLike, n_rows: int, n: int, name: str) -> Codes:
-    found = check_one_dimensional(values, name, n_rows)
-    if found.dtype.kind not in "biu" or found.min() < 0 or found.max() >= n:
-        raise InputError(
-            name, f"whole numbers from 0 to {n - 1}, a column of weights each",
-            f"{found.dtype} from {found.min()} to {found.max()}", "Number the strata so.",
-        )  # fmt: skip
-    return found.astype(np.intp)
 
 
 def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
