@@ -100,7 +100,6 @@ def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
     return np.asarray(draw * most < people)
 
 
-def propensity_range(*parts: ArrayLike | None) -> tuple[float, float] | None:
-    """Lowest and highest propensity of all parts; None if there are none."""
-    values = np.concatenate([np.empty(0), *(np.ravel(own) for own in parts if own is not None)])
-    return (float(values.min()), float(values.max())) if len(values) else None
+def propensity_range(chance: ArrayLike | None) -> tuple[float, float] | None:
+    """Lowest and highest propensity; None if there are none."""
+    return None if chance is None else (float(np.min(chance)), float(np.max(chance)))

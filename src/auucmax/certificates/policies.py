@@ -175,7 +175,7 @@ def certify_policy(
         n_models=len(judged),
         outcome_range=(low, high),
         n_candidates=int(n_candidates),
-        propensity=propensity_range(*(propensity or ())),
+        propensity=propensity_range(None if propensity is None else np.concatenate(propensity)),
     )
 
 

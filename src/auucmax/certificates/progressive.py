@@ -160,6 +160,6 @@ def progressive_certificate(
         trained_on=(shares[0], shares[-1]),
         outcome_range=(low, high),
         n_candidates=int(n_candidates),
-        propensity=propensity_range(*(propensity or ())),
+        propensity=propensity_range(chance),
         grouped=groups is not None,
     )
