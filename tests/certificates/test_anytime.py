@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.certificates import anytime, kernels
-from auucmax.certificates.anytime import AnytimeBets, WaitingRows, superblock_cuts
+from auucmax.certificates.anytime import AnytimeBets, superblock_cuts
 from auucmax.certificates.blocks import block_floor
 from auucmax.certificates.reference import anytime_wealth_slow
 from auucmax.metrics import auuc_inference
@@ -54,8 +54,7 @@ def test_any_number_of_calls_is_one_call(data):
         own = (getattr(bets.wealth, name) for bets in (whole, split))
         np.testing.assert_array_equal(*own)
     np.testing.assert_allclose(whole.sums, split.sums, rtol=0, atol=1e-9)
-    for name, own in vars(whole.waiting).items():
-        np.testing.assert_array_equal(own, getattr(split.waiting, name))
+    np.testing.assert_array_equal(whole.waiting, split.waiting)
 
 
 @given(st.lists(st.booleans(), max_size=120))
@@ -129,7 +128,7 @@ def test_no_statistic_is_below_its_floor():
 def test_rows_of_one_arm_wait():
     bets = played(np.ones(1000), np.zeros(1000), np.ones(1000, bool))
     assert bets.n_rows == 0
-    assert len(bets.waiting.y) == 1000
+    assert bets.waiting.shape == (5, 1000)
     assert np.isnan(bets.estimates).all()
 
 
@@ -138,12 +137,6 @@ def test_a_much_larger_arm_is_used_in_part():
     assert bets.n_superblocks >= 5
     assert bets.n_blocks <= rows[2].sum()
     assert np.isfinite(bets.wealth.limits(LEVEL)).all()
-
-
-def test_waiting_rows_add_up_in_order():
-    rows = WaitingRows.of(*drawn(10))
-    again = rows.part(0, 4).then(rows.part(4))
-    np.testing.assert_array_equal(again.score, rows.score)
 
 
 def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
@@ -191,7 +184,7 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
     chance = np.random.default_rng(1).choice([0.2, 0.5, 0.8], len(y))
     bets = AnytimeBets.fresh(least=0.2)
     bets.add(y, score, treated, LEVEL, None, chance)
-    assert (bets.n_superblocks, bets.n_blocks, len(bets.waiting.y)) == (3, 6, 0)
+    assert (bets.n_superblocks, bets.n_blocks, bets.waiting.shape) == (3, 6, (5, 0))
     mu_control, mu_treated = bets.known.means
     m = (1 - chance) * mu_treated + chance * mu_control
     h = (y - m) / np.where(treated, chance, chance - 1)

@@ -45,70 +45,25 @@ REDEALINGS = 24
 #: Bets are those that would be best after so many blocks; the fewer believed in, the less weight.
 HORIZONS = 2.0 ** np.arange(4, 22)
 _CENTRE = 0.5  # of the gain
-
-
-def _log_weights() -> Floats:
-    """Log weights of bet sizes, concentrated on horizons of a thousand to a million rows."""
-    rows = HORIZONS * BLOCK_ROWS
-    weight = np.where((rows > 1e3) & (rows < 1e6), 1.0, 0.3)
-    return np.log(weight / weight.sum())
-
-
-LOG_WEIGHTS = _log_weights()
+# Weights of these sizes, larger for horizons of a thousand to a million rows.
+_weight = np.where((HORIZONS * BLOCK_ROWS > 1e3) & (HORIZONS * BLOCK_ROWS < 1e6), 1.0, 0.3)
+LOG_WEIGHTS = np.log(_weight / _weight.sum())
 
 
 @dataclass(frozen=True)
 class _InJson:
     """Serialise arrays as lists with pydantic."""
 
-    dtype: type
-
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(
-            lambda own: np.asarray(own, dtype=self.dtype),
+            lambda own: np.asarray(own, dtype=np.float64),
             serialization=core_schema.plain_serializer_function_ser_schema(np.ndarray.tolist),
         )
 
 
-_Floats = Annotated[Floats, _InJson(float)]
-_Bools = Annotated[Bools, _InJson(bool)]
-
-
-@dataclass(frozen=True, eq=False)
-class WaitingRows:
-    """Rows in order of arrival, (n,) each: outcomes in [0, 1], scores and treatment.
-
-    ``first``: whether a row is the first of its unit; those of a unit stand together. ``chance``:
-    of treatment, where it is known to differ.
-    """
-
-    y: _Floats
-    score: _Floats
-    treated: _Bools
-    first: _Bools
-    chance: _Floats
-
-    @classmethod
-    def of(
-        cls,
-        y: Floats,
-        score: Floats,
-        treated: Bools,
-        first: Bools | None = None,
-        chance: Floats | None = None,
-    ) -> Self:
-        """Make waiting rows; without ``first`` each row is its own unit."""
-        first = np.ones(len(y), bool) if first is None else first
-        return cls(y, score, treated, first, np.full(len(y), 0.5) if chance is None else chance)
-
-    def part(self, start: int, stop: int | None = None) -> WaitingRows:
-        return WaitingRows(*(own[start:stop] for own in vars(self).values()))
-
-    def then(self, later: WaitingRows) -> WaitingRows:
-        both = zip(vars(self).values(), vars(later).values(), strict=True)
-        return WaitingRows(*map(np.concatenate, both))
+_Floats = Annotated[Floats, _InJson()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +110,17 @@ class Known:
     means: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, rows: WaitingRows, least: float | None = None) -> Known:
-        """``least``: the smallest propensity by design, None if all rows have the same."""
-        pilot = Pilot.of(rows.y, rows.treated, None if least is None else rows.chance)
+    def of(cls, rows: Floats, least: float | None = None) -> Known:
+        """Estimate from rows as in ``AnytimeBets.waiting``.
+
+        ``least``: the smallest propensity by design, None if all rows have the same.
+        """
+        y, _, _, _, chance = rows
+        treated, first = rows[2:4].astype(bool)
+        pilot = Pilot.of(y, treated, None if least is None else chance)
         if pilot.means is None or least is None:
             means: tuple[float, ...] = ()
-            units = rows.treated[rows.first]
+            units = treated[first]
             sizes = np.diff(_ends(int(units.sum()), int((~units).sum())), axis=1, prepend=0)
             floors = largest_floor(pilot.shift), 1.0
         else:
@@ -190,14 +150,16 @@ class AnytimeBets:
 
     ``least``: of the known chances of treatment, and of those of no treatment, by design; None
     if all rows have the same. ``known`` comes from the first superblock, which is not bet on.
-    ``sums`` (2,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``.
+    ``sums`` (2,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``. ``waiting``
+    (5, n): rows in order of arrival, their outcomes in [0, 1], scores, treatment, whether a row is
+    the first of its unit (those of a unit stand together), and propensities.
     """
 
     random_state: int
     least: float | None
     wealth: Wealth
     sums: _Floats
-    waiting: WaitingRows
+    waiting: _Floats
     known: Known | None = None
     n_superblocks: int = 0
     n_blocks: int = 0
@@ -208,8 +170,7 @@ class AnytimeBets:
         """The initial state, before the first row."""
         shape = 2, 2, len(HORIZONS)
         wealth = Wealth(np.zeros(shape), np.zeros(shape))
-        none = WaitingRows.of(np.empty(0), np.empty(0), np.empty(0, bool))
-        return cls(random_state, least, wealth, np.zeros(2), none)
+        return cls(random_state, least, wealth, np.zeros(2), np.zeros((5, 0)))
 
     @property
     def estimates(self) -> Floats:
@@ -227,19 +188,32 @@ class AnytimeBets:
     ) -> Wealth:
         """Add complete units and bet on them; ``level`` only affects the size of the bets.
 
+        Without ``first`` each row is its own unit; ``chance`` of treatment, where it differs.
+
         Returns the wealth after each superblock that they closed, (superblocks, ...).
         """
         from auucmax.certificates import kernels
 
-        rows = self.waiting.then(WaitingRows.of(y, score, treated, first, chance))
-        starts = np.append(np.flatnonzero(rows.first), len(rows.y))  # of units
+        one = np.ones(len(y))
+        new = [
+            y,
+            score,
+            treated,
+            one if first is None else first,
+            one if chance is None else chance,
+        ]
+        rows = np.hstack([self.waiting, np.array(new, float)])
+        y, score, _, _, chance = rows
+        treated, first = rows[2:4].astype(bool)
+        starts = np.append(np.flatnonzero(first), len(y))  # of units
+        arm = treated[first]
         if self.least is None:
-            cuts = superblock_cuts(rows.treated[rows.first])
+            cuts = superblock_cuts(arm)
         else:  # arms decide nothing
             cuts = np.arange(0, len(starts), SUPERBLOCK_ROWS)
-        self.waiting = rows.part(int(starts[cuts[-1]]))
+        self.waiting = rows[:, starts[cuts[-1]] :].copy()
         if self.known is None and len(cuts) > 1:
-            self.known = Known.of(rows.part(0, int(starts[cuts[1]])), self.least)
+            self.known = Known.of(rows[:, : starts[cuts[1]]], self.least)
             cuts = cuts[1:]
         credit, staked = (
             np.repeat(own[None], len(cuts), axis=0)
@@ -249,15 +223,14 @@ class AnytimeBets:
             return Wealth(credit[1:], staked[1:])
         bets = self.known.bets(level)
         signed = bets * np.array([1.0, -1.0])[:, None]
-        outcome, arm = rows.y, rows.treated[rows.first]
         if self.least is not None:
             means = ArmMeans(np.array(self.known.means), np.zeros(2))
-            outcome = means.effects(rows.y, rows.treated, rows.chance)[:, 1]
+            y = means.effects(y, treated, chance)[:, 1]
             arm = np.ones(len(arm), bool)
-        ranks, one, none = dense_ranks(rows.score)[None], np.ones(1), np.empty(0, bool)
+        ranks = dense_ranks(score)[None]
         units = np.empty(0, np.int32), np.empty(0, np.int32)
-        if not rows.first.all():
-            units = starts.astype(np.int32), np.arange(len(rows.y), dtype=np.int32)
+        if not first.all():
+            units = starts.astype(np.int32), np.arange(len(y), dtype=np.int32)
         for number, (start, stop) in enumerate(pairwise(cuts.tolist())):
             inside = arm[start:stop]
             ends = _ends(int(inside.sum()), int((~inside).sum()))
@@ -270,15 +243,17 @@ class AnytimeBets:
             # Each superblock has its own seed, so that it does not matter in which call it closes.
             seed = np.random.SeedSequence([self.random_state, self.n_superblocks])
             state = seed.generate_state(1, np.uint64)
-            w, stop_at = np.empty((2, n_blocks, REDEALINGS)), np.array([n_blocks])
+            w = np.empty((2, n_blocks, REDEALINGS))
+            end = np.array([n_blocks])
             kernels.deal_statistics(
-                ranks, one, outcome, self.known.shift, none, *places, *units, ends, stop_at, state,
-                w,
+                ranks, np.ones(1), y, self.known.shift, np.empty(0, bool), *places, *units, ends,
+                end, state, w,
             )  # fmt: skip
             staked[number + 1] = staked[number] + n_blocks * bets
             for target, own in enumerate((w[1], 2 * (w[0] - w[1]))):  # gain, effect
-                theta, sizes = target * self.known.effect, signed[target]
-                won = kernels.log_wealth(own, stop_at, theta, sizes.ravel()).reshape(sizes.shape)
+                theta = target * self.known.effect
+                sizes = signed[target]
+                won = kernels.log_wealth(own, end, theta, sizes.ravel()).reshape(sizes.shape)
                 credit[number + 1, target] = credit[number, target] + won + n_blocks * theta * sizes
                 self.sums[target] += own.mean(axis=1).sum()
             self.n_superblocks += 1

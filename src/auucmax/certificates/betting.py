@@ -224,54 +224,41 @@ class Game:
         level = shared_level(delta, n_candidates)
         check_choice(bets, "bets", ("hedged", "fixed"))
         n_dealings, seed = check_dealings(n_dealings, len(self.residual), random_state)
+        lower = [-np.inf] * len(CENTRES)
         if bets == "hedged":
             name = "betting"
-            lower, outcomes = self._hedged(targets, level, n_dealings, seed)
+            with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
+                dealings, design, shift = self.deal(n_dealings, seed, pool.map)
+                for target in targets:
+                    centre = CENTRES[target]
+                    w = [dealing[target] for dealing in dealings]
+                    floor = self.floor(design, centre, shift)
+                    lower[target] = _climb(w, design, floor, level, centre, pool.map)
+            outcomes = self.residual
         else:
             name = "betting-fixed"
-            lower, outcomes = self._fixed(level, n_dealings, seed)
-        estimates = self._estimates(outcomes)
+            first, then = seed.spawn(2)
+            # Bets of one size are decided by rows that no dealing bets on: with known propensities
+            # by so many rows, whatever their arm, because blocks may not depend on treatment.
+            units = self.units if self.chance is None else self.units.as_one_arm()
+            units = units.shuffled(first)
+            n_pilot = pilot_rows(*units.counts, 1 if self.chance is None else _CHANCE_PILOT)
+            known = units.rows_of_first(*n_pilot)
+            units = units.after(*n_pilot)
+            chance = None if self.chance is None else self.chance[known]
+            pilot = Pilot.of(self.residual[known], self.treated[known], chance, self.adjustment)
+            outcomes = pilot.outcomes(self.residual, self.treated, self.chance)
+            shift = pilot.shift
+            if self.chance is None or len(units.treated) > 1:
+                part = BetRows(self.ranks, outcomes, units)
+                lower, _ = one_size_bounds(
+                    pilot, [units.counts], lambda _: [part], level, n_dealings, then
+                )
+        estimates = self._estimates(outcomes - shift)
         return tuple(
             LowerBound(name, lower[target] * self.unit, estimates[target] * self.unit, delta)
             for target in targets
         )
-
-    def _hedged(
-        self, targets: Sequence[int], level: float, n_dealings: int, seed: np.random.SeedSequence
-    ) -> tuple[list[float], Floats]:
-        """Hedged bounds of both targets (minus infinity if not requested), with the outcomes."""
-        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
-            dealings, design, shift = self.deal(n_dealings, seed, pool.map)
-            lower = [-np.inf] * len(CENTRES)
-            for target in targets:
-                w = [dealing[target] for dealing in dealings]
-                floor = self.floor(design, CENTRES[target], shift)
-                lower[target] = _climb(w, design, floor, level, CENTRES[target], pool.map)
-        return lower, self.residual - shift
-
-    def _fixed(
-        self, level: float, n_dealings: int, seed: np.random.SeedSequence
-    ) -> tuple[list[float], Floats]:
-        """Fixed-size bounds of both targets, with the outcomes that were bet on."""
-        first, then = seed.spawn(2)
-        # Bets of one size are decided by rows that no dealing bets on: with known propensities by
-        # so many rows, whatever their arm, because blocks may not depend on treatment.
-        units, times = self.units, 1
-        if self.chance is not None:
-            units, times = units.as_one_arm(), _CHANCE_PILOT
-        units = units.shuffled(first)
-        n_pilot = pilot_rows(*units.counts, times)
-        known = units.rows_of_first(*n_pilot)
-        chance = None if self.chance is None else self.chance[known]
-        pilot = Pilot.of(self.residual[known], self.treated[known], chance, self.adjustment)
-        outcomes = pilot.outcomes(self.residual, self.treated, self.chance)
-        units = units.after(*n_pilot)
-        bounds = [-np.inf, -np.inf]
-        if self.chance is None or len(units.treated) > 1:
-            part = BetRows(self.ranks, outcomes, units)
-            counts = [units.counts]
-            bounds, _ = one_size_bounds(pilot, counts, lambda _: [part], level, n_dealings, then)
-        return bounds, outcomes - pilot.shift
 
     def floor(self, design: BlockDesign, centre: float, shift: float) -> float:
         """Lower bound of the block statistics, as a positive number."""

@@ -87,7 +87,9 @@ def anytime_wealth_slow(
             continue
         rows, start = np.arange(start, stop), stop
         if known is None:
-            known = anytime.Known.of(anytime.WaitingRows.of(y, score, treated).part(0, stop))
+            ones = np.ones(stop)
+            waiting = [y[:stop], score[:stop], treated[:stop], ones, ones]
+            known = anytime.Known.of(np.array(waiting, float))
             continue
         seed = np.random.SeedSequence([random_state, len(played)])
         assigned = rows[own], rows[~own]
