@@ -314,7 +314,6 @@ def test_bad_input(halves, model):
     cases = [
         (certify, (score,), {}, "y"),
         (certify, (model,), {"y": y}, "X"),
-        (certify, (score, test.X, y), {}, "X"),
         (certify, (score,), {"y": y, "method": "hope"}, "method"),
         (certify, (score,), {"y": y, "method": "asymptotic", "n_dealings": 3}, "n_dealings"),
         (certify, (score,), {"y": y, "dealings": 3}, "dealings"),

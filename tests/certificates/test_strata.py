@@ -35,7 +35,7 @@ def test_wealth_is_that_of_its_definition(seed):
     rng = np.random.default_rng(seed)
     units = Units.of(y, treated.astype(int), code, None)
     drawn = [Pilot.of(units, s, [True, True], rng) for s in (0, 1)]
-    strata = [Stratum.of(one, None) for one in drawn]
+    strata = [Stratum.of(one, 1) for one in drawn]
     weights = np.array(WEIGHTS)
     sums = weights[:, :, None] * [-1.0, 1.0]
     bets = sizes_of_bets(strata, sums, 0.05)

@@ -182,18 +182,14 @@ class Game:
         low, high = known_range(outcome_range, rows.y.min(), rows.y.max())
         unit = high - low
         residual, adjustment = (rows.y - low) / unit, None
-        if outcome_model is None and model_range is not None:
+        given = check_range(model_range or (low, high), "outcome_model_range")
+        if given[0] > high or given[1] < low or (outcome_model is None and model_range):
             raise InputError(
-                "outcome_model_range", "given together with outcome_model", "it alone",
-                "Pass predictions, or leave it out.",
+                "outcome_model_range",
+                f"given together with outcome_model, within the range of outcomes, {low:g} to "
+                f"{high:g}", repr(given), "Predictions are clipped to it.",
             )  # fmt: skip
         if outcome_model is not None:
-            given = check_range(model_range or (low, high), "outcome_model_range")
-            if given[0] > high or given[1] < low:
-                raise InputError(
-                    "outcome_model_range", f"within the range of outcomes, {low:g} to {high:g}",
-                    repr(given), "Predictions are clipped to it.",
-                )  # fmt: skip
             clip = np.clip(given, low, high)
             predicted = check_column(outcome_model, "outcome_model", len(rows.y))
             residual = residual - (np.clip(predicted, *clip) - low) / unit

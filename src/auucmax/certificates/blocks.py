@@ -39,18 +39,19 @@ EVEN_SUPERBLOCK = 40  #: blocks of a superblock where bets have one size
 _CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
 _CAUTIOUS_BLOCKS = 3
 CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statistics
+_NO_ROWS = np.empty(0, np.int32)
 
 
 class DealtUnits(NamedTuple):
     """The units (rows or clusters) from which blocks are drawn, by arm.
 
-    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
+    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; without members units are rows.
     """
 
     treated: Indices
     control: Indices
-    starts: Indices | None = None
-    members: Indices | None = None
+    starts: Indices = _NO_ROWS
+    members: Indices = _NO_ROWS
 
     @classmethod
     def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> DealtUnits:
@@ -60,7 +61,7 @@ class DealtUnits(NamedTuple):
             arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
             return cls(*arms)
         members = np.argsort(clusters, kind="stable")
-        starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=len(members)))
+        starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=-1))
         n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
         mixed = int(np.count_nonzero((n_treated > 0) & (n_treated < np.diff(starts))))
         if mixed:
@@ -96,10 +97,10 @@ class DealtUnits(NamedTuple):
     def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
         """Row numbers of the first units of each arm."""
         units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
-        if self.starts is None or self.members is None:
+        if not len(self.members):
             return units
         rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
-        return np.concatenate(rows) if rows else np.empty(0, np.int64)
+        return np.concatenate([_NO_ROWS, *rows])
 
 
 def check_whole_clusters(clusters: NDArray[Any], part: NDArray[Any], what: str) -> None:
@@ -301,11 +302,9 @@ def deal(
         np.concatenate([part[:n], rng.permutation(part[n:])])
         for part, n in zip((units.treated, units.control), pilot, strict=True)
     ]
-    starts, members = units.starts, units.members
-    if starts is None:  # units are rows: bring those of a superblock together
+    if not len(units.members):  # units are rows: bring those of a superblock together
         order = np.concatenate(assigned)
         ranks, residual = np.take(ranks, order, axis=1), residual[order]
-        starts = members = np.empty(0, np.int32)
         assigned = np.split(np.arange(len(order), dtype=np.int32), [len(assigned[0])])
     w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
@@ -315,8 +314,8 @@ def deal(
         shift,
         np.empty(0, bool) if mixed is None else mixed,
         *assigned,
-        starts,
-        members,
+        units.starts,
+        units.members,
         design.ends,
         design.superblocks,
         state,

@@ -119,7 +119,7 @@ class Pilot(NamedTuple):
     def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake:
         """The optimal bet if ranks and outcomes were independent."""
         sizes = np.hstack([design.sizes for design in designs])
-        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+        inverse = 1 / np.where(sizes > 0, sizes, np.inf)
         spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
         variance = spread * (np.array(self.variances) @ inverse).sum()
         floor = max(design.floor(centre, self.adjustment) for design in designs)

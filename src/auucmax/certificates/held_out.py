@@ -37,19 +37,7 @@ def scored(
     treated = check_treatment(treatment, len(outcome), control=control)
     scores = []
     for model in models:
-        is_model = hasattr(model, "predict")
-        if is_model and X is None:
-            raise InputError(
-                "X", "the features of the held-out rows when a model is certified", "none",
-                "Call certify(model, X, y, treatment=t).",
-            )  # fmt: skip
-        if X is not None and not any(hasattr(one, "predict") for one in models):
-            raise InputError(
-                "X", "left out when scores are certified", "both",
-                "Call certify(score, y=y, treatment=t), or pass a fitted model.",
-            )  # fmt: skip
-        score = model.predict(X) if is_model else model
-        scores.append(check_column(score, "score", len(outcome)))
+        scores.append(check_column(_predictions(model, X), "score", len(outcome)))
         fitted = fitted_on(model)
         if fitted is not None:
             n_candidates *= fitted.candidates(Checksum.of(fitted.seen(X), outcome, treated))
@@ -144,10 +132,17 @@ def fitted_on(model: Any) -> FittedOn | None:
 
 def predicted_outcome(model: Any, X: Any) -> Any:
     """Predictions of an outcome model; other values are returned unchanged."""
-    if not hasattr(model, "predict"):
+    if hasattr(model, "predict_proba"):
+        return _predictions(model, X, "predict_proba")[:, 1]
+    return _predictions(model, X)
+
+
+def _predictions(model: Any, X: Any, method: str = "predict") -> Any:
+    if not hasattr(model, method):
         return model
     if X is None:
         raise InputError(
-            "X", "given when outcome_model is a model", "none", "Pass X, or predictions."
-        )
-    return model.predict_proba(X)[:, 1] if hasattr(model, "predict_proba") else model.predict(X)
+            "X", "the features of the held-out rows when a model is given", "none",
+            "Call certify(model, X, y, treatment=t), or pass predictions.",
+        )  # fmt: skip
+    return getattr(model, method)(X)

@@ -90,16 +90,12 @@ def progressive_certificate(
     """
     level = shared_level(delta, n_candidates) / (2 if joint else 1)
     sizes = [np.size(y) for y, _, _ in chunks]
-    if len(sizes) < 2:
-        raise InputError(
-            "chunks", "at least two, the first of which is only trained on", str(len(sizes)),
-            "Assign the rows to more chunks.",
-        )  # fmt: skip
     has_score = [score is not None for _, score, _ in chunks]
-    if has_score != [k > 0 for k in range(len(sizes))]:
+    if len(sizes) < 2 or has_score != [k > 0 for k in range(len(sizes))]:
         raise InputError(
-            "score", "None in chunk 0, before any model is fitted, and given in all others",
-            f"scores in chunks {np.flatnonzero(has_score).tolist()}",
+            "chunks", "at least two, with None in chunk 0, before any model is fitted, and scores "
+            "in all others",
+            f"{len(sizes)} with scores in chunks {np.flatnonzero(has_score).tolist()}",
             "Score chunk k with the model of the chunks before it.",
         )  # fmt: skip
 
