@@ -247,9 +247,7 @@ class Game:
             shift = pilot.shift
             if self.chance is None or len(units.treated) > 1:
                 part = BetRows(self.ranks, outcomes, units)
-                lower, _ = one_size_bounds(
-                    pilot, [units.counts], lambda _: [part], level, n_dealings, then
-                )
+                lower, _ = one_size_bounds(pilot, [part], level, n_dealings, then)
         estimates = self._estimates(outcomes - shift)
         return tuple(
             LowerBound(name, lower[target] * self.unit, estimates[target] * self.unit, delta)

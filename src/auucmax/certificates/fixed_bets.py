@@ -19,7 +19,7 @@ than with the exact scores, whatever the bins.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 #: AUUC and gain of any score are at least minus these: ranks are uniform, outcomes in [0, 1].
 LEAST = (-0.5, -0.25)
 MOST_ROWS = 20_000_000  #: of a histogram, in each dealing
-_BATCH = 1_000_000  # rows of a histogram that are in memory together
+_BATCH = 1_000_000  # rows of a histogram that are dealt together
 PRIOR_ROWS = 3  #: so many rows of an outcome with this variance keep guesses sane
 PRIOR_VARIANCE = 0.1
 
@@ -146,37 +146,35 @@ def best_bet(variance: Any, level: float, largest_loss: Any) -> Any:
 
 def one_size_bounds(
     pilot: Pilot,
-    unit_counts: Sequence[tuple[int, int]],
-    rows_of: Callable[[np.random.SeedSequence], Iterable[BetRows]],
+    parts: Sequence[BetRows],
     level: float,
     n_dealings: int,
     seed: np.random.SeedSequence,
 ) -> tuple[list[float], float]:
     """Bounds of AUUC and gain for outcomes in [0, 1], with the cost of binning.
 
-    ``rows_of(seed)`` gives the rows of one dealing in chunks, ``unit_counts`` the treated and
-    control units of each.
+    ``parts``: the rows, in chunks.
     """
     from auucmax.certificates import kernels
 
     # One size for all chunks, so that the mean over blocks is that over rows.
-    size = block_size(sum(map(sum, unit_counts)))
-    designs = [BlockDesign.of(*counts, size=size, pilot=False) for counts in unit_counts]
+    size = block_size(sum(sum(part.units.counts) for part in parts))
+    designs = [BlockDesign.of(*part.units.counts, size=size, pilot=False) for part in parts]
     stakes = [pilot.stake(designs, centre, level) for centre in CENTRES]
     n_blocks = sum(design.n_blocks for design in designs)
 
     def play(seed: np.random.SeedSequence) -> Floats:
-        first, *seeds = seed.spawn(len(designs) + 1)
         result = np.zeros(3)  # ln W of AUUC and of gain, and what bins take off
-        for part, design, own in zip(rows_of(first), designs, seeds, strict=True):
+        seeds = seed.spawn(len(parts) + 1)[1:]
+        for part, design, own in zip(parts, designs, seeds, strict=True):
             rows = part.ranks, np.ones(1), part.residual, pilot.shift, part.units
             w = deal(*rows, design, own, part.mixed)
             for target, stake in enumerate(stakes):
-                above = w[target] if part.mixed is None else np.maximum(w[target], -stake.floor)
+                above = np.maximum(w[target], -stake.floor) if len(w) > 2 else w[target]
                 bet = np.array([stake.bet])
                 won = kernels.log_wealth(above, design.superblocks, stake.theta, bet)
                 result[target] += won.sum()
-            if part.mixed is not None:
+            if len(w) > 2:
                 result[2] += w[2].mean() * design.n_blocks / n_blocks
         return result
 
@@ -221,7 +219,8 @@ def histogram_betting_bounds(
     (0.0025, 0.000141)
     """
     level = shared_level(delta, n_candidates)
-    counts = _counts(histogram)
+    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
+    counts = np.stack([rows - responders, responders], axis=1).astype(np.int64)
     n_rows = int(counts.sum())
     n_dealings, seed = check_dealings(n_dealings, n_rows, random_state)
     first, then = seed.spawn(2)
@@ -231,27 +230,18 @@ def histogram_betting_bounds(
     n_control, n_treated = counts.sum(axis=(1, 2)).tolist()
     drawn = _draw(counts, pilot_rows(n_treated, n_control)[::-1], rng)
     counts = counts - drawn
-    known = _bet_rows(drawn, None)
+    known = _bet_rows(drawn)
     pilot = Pilot.of(known.residual, np.arange(len(known.residual)) < len(known.units.treated))
-    n_batches = -int(-counts.sum() // _BATCH)
-    # Sizes depend on the numbers of rows only, as the proof asks.
-    batches = [
-        np.diff(np.rint(np.linspace(0, n, n_batches + 1)).astype(np.int64)).tolist()
-        for n in counts.sum(axis=(1, 2))
-    ]
     mixed = histogram.low < histogram.high
-
-    def rows_of(seed: np.random.SeedSequence) -> Iterator[BetRows]:
-        left, rng = counts, np.random.default_rng(seed)
-        # Without replacement: a dealing uses each row once.
-        for sizes in zip(*batches, strict=True):
-            drawn = _draw(left, sizes, rng)
-            left = left - drawn
-            yield _bet_rows(drawn, mixed if mixed.any() else None)
-
-    unit_counts = list(zip(batches[1], batches[0], strict=True))
-    lower, bin_gap = one_size_bounds(pilot, unit_counts, rows_of, level, n_dealings, then)
-    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
+    # Sizes depend on the numbers of rows only, as the proof asks.
+    n_batches = -int(-counts.sum() // _BATCH)
+    ends = np.rint(np.linspace(0, counts.sum(axis=(1, 2)), n_batches + 1)).astype(np.int64)
+    parts = []
+    for sizes in np.diff(ends, axis=0):
+        drawn = _draw(counts, sizes, rng)
+        counts = counts - drawn
+        parts.append(_bet_rows(drawn)._replace(mixed=mixed if mixed.any() else None))
+    lower, bin_gap = one_size_bounds(pilot, parts, level, n_dealings, then)
     sums = (responders - pilot.shift * rows) / rows.sum(axis=1, keepdims=True)
     auuc, gain = (
         LowerBound(
@@ -274,14 +264,8 @@ def pilot_rows(n_treated: int, n_control: int, scale: int = 1) -> tuple[int, int
     return min(1000, int(share * n_treated)), min(1000, int(share * n_control))
 
 
-def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
-    """Counts of rows by arm, 0/1 outcome and bin, (2, 2, bins)."""
-    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
-    return np.stack([rows - responders, responders], axis=1).astype(np.int64)
-
-
 def _draw(
-    counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
+    counts: NDArray[np.int64], sizes: Iterable[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Draw rows of each arm at random without replacement, as counts."""
     return np.array(
@@ -292,11 +276,11 @@ def _draw(
     ).reshape(counts.shape)
 
 
-def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
+def _bet_rows(counts: NDArray[np.int64]) -> BetRows:
     """Expand counts to rows, the treated ones first."""
     levels = np.arange(counts.shape[2], dtype=np.int32)
     arms = counts[::-1]
     ranks = np.concatenate([np.repeat(np.tile(levels, 2), arm.ravel()) for arm in arms])
     residual = np.repeat([0.0, 1.0, 0.0, 1.0], arms.sum(axis=2).ravel())
     treated = np.arange(len(residual)) < arms[0].sum()
-    return BetRows(ranks[None], residual, DealtUnits.of(treated), mixed)
+    return BetRows(ranks[None], residual, DealtUnits.of(treated))

@@ -143,8 +143,7 @@ def progressive_certificate(
             judged.append(k)
     bounds = list(LEAST)
     if judged:
-        counts = [own.units.counts for own in rows]
-        bounds, _ = one_size_bounds(pilot, counts, lambda _: rows, level, n_dealings, seed)
+        bounds, _ = one_size_bounds(pilot, rows, level, n_dealings, seed)
     shares = (ends[1:] / n_rows)[judged].tolist() or [0.0]
     return ProgressiveCertificate(
         lower_bound=bounds[0] * (high - low),
