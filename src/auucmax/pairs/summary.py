@@ -107,30 +107,14 @@ class PairSummary:
     Examples
     --------
     >>> codes = code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
-    >>> score = np.array([0.3, 0.1, 0.2, 0.2])
-    >>> halves = [PairSummary.from_scores(score[h], codes[h], width=0.5)
-    ...           for h in (slice(0, 2), slice(2, 4))]
-    >>> (halves[0] + halves[1]).totals
+    >>> rows = PairRows.of_scores(np.array([0.3, 0.1, 0.2, 0.2]), codes)
+    >>> summary = PairSummary.from_rows(rows, np.ones(1), Bins.covering(0.1, 0.3, width=0.5))
+    >>> (summary + summary).totals / 2
     array([1., 1., 1., 1.])
     """
 
     bins: Bins
     sums: Floats
-
-    @classmethod
-    def from_scores(
-        cls,
-        score: Floats,
-        codes: NDArray[np.int8],
-        *,
-        width: float,
-        weight: Floats | None = None,
-        n_classes: int = 4,
-    ) -> PairSummary:
-        """Summarise rows by given scores, (n,) each."""
-        bins = Bins.covering(score.min(), score.max(), width)
-        rows = PairRows.of_scores(score, codes, weight, n_classes)
-        return cls.from_rows(rows, np.ones(1), bins)
 
     @classmethod
     def from_rows(
