@@ -416,28 +416,30 @@ class Game:
         self, part: PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
     ) -> Floats:
         """Block statistics of a new partition, (3, blocks): gain, gain over random, net value."""
-        n_rows, n_blocks, n_arms = len(part.y), ends.shape[1], self.n_arms + 1
+        n_blocks = ends.shape[1]
         sizes = np.diff(ends, axis=1, prepend=0)
         total = sizes.sum(axis=0)
-        kind = part.got if self.means is None else np.zeros(n_rows, np.intp)
-        block = np.empty(n_rows, np.int64)
+        kind = part.got if self.means is None else np.zeros(len(part.y), np.intp)
+        block = np.empty(len(part.y), np.int64)
         for number, own_sizes in enumerate(sizes):
             own = rng.permutation(np.flatnonzero(kind == number))
             block[own] = np.repeat(np.arange(n_blocks), own_sizes)
-        # What each row contributes to the effect of each arm in its block, (n, K + 1).
+        share = (part.y - self.shift) / sizes[kind, block]
         if self.means is not None and part.chance is not None:
             h = self.means.effects(part.y, part.got, part.chance) / total[block, None]
-        else:
-            own = (part.y - self.shift) / sizes[part.got, block]
-            h = own[:, None] * np.equal.outer(part.got, np.arange(n_arms))
-            h -= h[:, :1]
-        effect = h[np.arange(n_rows), part.chosen]
-        given = np.bincount(block * n_arms + part.chosen, minlength=n_blocks * n_arms)
-        others = given.reshape(-1, n_arms)[block] - np.equal.outer(part.chosen, np.arange(n_arms))
-        random = (h * others).sum(axis=1) / (total[block] - 1)
-        w = np.empty((3, n_blocks))
-        w[:] = np.bincount(block, effect, n_blocks)
-        w[1] = np.bincount(block, effect - random, n_blocks)
+        w = np.zeros((3, n_blocks))
+        for arm in range(1, self.n_arms + 1):
+            # What each row contributes to the effect of the arm in its block.
+            if self.means is None:
+                effect = np.where(part.got == arm, share, np.where(part.got == 0, -share, 0.0))
+            else:
+                effect = h[:, arm]
+            is_chosen = part.chosen == arm
+            given = np.bincount(block, is_chosen, n_blocks)
+            others = (given[block] - is_chosen) / (total[block] - 1)
+            w[0] += np.bincount(block, effect * is_chosen, n_blocks)
+            w[1] += np.bincount(block, effect * (is_chosen - others), n_blocks)
+        w[2] = w[0]
         if self.prices is not None:
             w[2] -= np.bincount(block, self.prices[part.chosen], n_blocks) / total
         return w
