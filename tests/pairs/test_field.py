@@ -160,12 +160,6 @@ def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(
     assert hessian == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
 
 
-def test_gradient_without_vector_moments():
-    summary = summary_of(np.arange(4.0), np.arange(4, dtype=np.int8), width=0.05)
-    with pytest.raises(ValueError, match="vector moments"):
-        PairField(summary, s_log()).gradient()
-
-
 def test_an_empty_class_has_no_pairs():
     codes = np.array([0, 0, 3, 3], dtype=np.int8)
     field = PairField(summary_of(np.arange(4.0), codes, width=0.05), s_log())

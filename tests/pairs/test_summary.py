@@ -90,16 +90,6 @@ def test_box_holds_every_score():
     assert low <= (X @ w).min() <= (X @ w).max() <= high
 
 
-def test_summaries_that_do_not_fit():
-    codes = np.array([0, 1, 2, 3], dtype=np.int8)
-    score = np.arange(4.0)
-    a = summary_of(score, codes, width=0.5)
-    with pytest.raises(ValueError, match="bins of one width"):
-        a + summary_of(score, codes, width=0.25)
-    with pytest.raises(ValueError, match="vector moments"):
-        a + PairSummary(a.bins, np.zeros((*a.sums.shape, 3)))
-
-
 @pytest.mark.parametrize("y", [[1, 0, 2, 0], [1, 0, 0.5, 0], [-1, 1, 1, -1]])
 def test_an_outcome_that_is_not_binary(y):
     with pytest.raises(ValueError, match="y should be 0 or 1"):

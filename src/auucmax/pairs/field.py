@@ -108,12 +108,8 @@ class PairField:
         return self._kept[order, degree]
 
     def gradient(self) -> Floats:
-        """Gradient of ``value`` in w from vector moments; (d,)."""
-        if self.summary.vectors is None:
-            raise ValueError(
-                "the summary should have vector moments, got none. "
-                "Make it with PairSummary.from_rows(..., vectors=True)."
-            )
+        """Gradient of ``value`` in w from vector moments, which the summary needs; (d,)."""
+        assert self.summary.vectors is not None
         return np.tensordot(self.coefficients(1), self.summary.vectors, axes=3)
 
     def cross(self, vectors: Floats) -> Floats:

@@ -37,23 +37,24 @@ def thread_count() -> int:
 
 
 @_part
-def _place(X, i0, m, w, scale, first, count, buffer, cell, r):
-    """Bin and offset of each row; return the number of rows outside the bins (0).
-
-    Rows of X are copied into a column-major buffer, for contiguous inner loops.
-    """
-    d = X.shape[1]
+def _load(X, i0, m, buffer):
+    """Copy m rows of X into a column-major buffer, for contiguous inner loops."""
     if X.strides[0] < X.strides[1]:
-        for j in range(d):
+        for j in range(X.shape[1]):
             for c in range(m):
                 buffer[j, c] = X[i0 + c, j]
     else:
         for c in range(m):
-            for j in range(d):
+            for j in range(X.shape[1]):
                 buffer[j, c] = X[i0 + c, j]
+
+
+@_part
+def _place(buffer, m, w, scale, first, count, cell, r):
+    """Bin and offset of each row; return the number of rows outside the bins (0)."""
     for c in range(m):
         r[c] = 0.0
-    for j in range(d):
+    for j in range(buffer.shape[0]):
         for c in range(m):
             r[c] += w[j] * buffer[j, c]
     outside = 0
@@ -92,7 +93,8 @@ def moments(X, codes, weight, w, scale, first, out, start, stop):
     outside = 0
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
-        outside += _place(X, i0, m, w, scale, first, out.shape[1], buffer, cell, r)
+        _load(X, i0, m, buffer)
+        outside += _place(buffer, m, w, scale, first, out.shape[1], cell, r)
         for c in range(m):
             power = weight[i0 + c] if weight.size > 0 else 1.0
             row = out[codes[i0 + c], cell[c]]
@@ -111,7 +113,8 @@ def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
     outside = 0
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
-        outside += _place(X, i0, m, w, scale, first, out.shape[1], buffer, cell, r)
+        _load(X, i0, m, buffer)
+        outside += _place(buffer, m, w, scale, first, out.shape[1], cell, r)
         for c in range(m):
             for j in range(d):
                 x[j] = buffer[j, c]
@@ -132,7 +135,8 @@ def weighted_sum(X, codes, weight, w, scale, first, coefficients, out, start, st
     cell, r, value = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
-        _place(X, i0, m, w, scale, first, coefficients.shape[1], buffer, cell, r)
+        _load(X, i0, m, buffer)
+        _place(buffer, m, w, scale, first, coefficients.shape[1], cell, r)
         _row_values(codes, weight, i0, m, coefficients, cell, r, value)
         for j in range(d):
             total = 0.0
@@ -150,7 +154,8 @@ def weighted_gram(X, codes, weight, w, scale, first, coefficients, out, start, s
     value, scaled = np.empty(CHUNK), np.empty(CHUNK)
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
-        _place(X, i0, m, w, scale, first, coefficients.shape[1], buffer, cell, r)
+        _load(X, i0, m, buffer)
+        _place(buffer, m, w, scale, first, coefficients.shape[1], cell, r)
         _row_values(codes, weight, i0, m, coefficients, cell, r, value)
         for a in range(d):
             for c in range(m):
@@ -169,5 +174,6 @@ def row_values(X, codes, weight, w, scale, first, coefficients, out, start, stop
     cell, r = np.empty(CHUNK, np.int64), np.empty(CHUNK)
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
-        _place(X, i0, m, w, scale, first, coefficients.shape[1], buffer, cell, r)
+        _load(X, i0, m, buffer)
+        _place(buffer, m, w, scale, first, coefficients.shape[1], cell, r)
         _row_values(codes, weight, i0, m, coefficients, cell, r, out[i0 : i0 + m])

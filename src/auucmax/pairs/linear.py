@@ -45,10 +45,6 @@ class LinearPairs(Pairs):
         super().__init__(totals, n_rows, **options)
         self._kept: dict[str, tuple[bytes, Any]] = {}
 
-    @property
-    def n_features(self) -> int:
-        return len(self.low)
-
     def _totals(self, *sums: Sum) -> list[Any]:
         """The sums over all rows."""
         raise NotImplementedError
@@ -150,9 +146,9 @@ class LinearPairs(Pairs):
 
     def _check_w(self, w: ArrayLike) -> Floats:
         w = np.ascontiguousarray(w, dtype=np.float64)
-        if w.shape != (self.n_features,) or not np.isfinite(w).all():
+        if w.shape != (len(self.low),) or not np.isfinite(w).all():
             raise ValueError(
-                f"w should hold {self.n_features} finite numbers, one a column of X; got an "
+                f"w should hold {len(self.low)} finite numbers, one a column of X; got an "
                 f"array of shape {w.shape}"
                 + ("." if np.isfinite(w).all() else " with NaN or infinite entries.")
                 + " Check the step that produced it."

@@ -57,36 +57,34 @@ def group_weights(
     >>> group_weights("lambda", np.array([20.0, 80.0, 90.0, 10.0]))  # rates .2 and .1
     (0.16, 0.09)
     """
-    if isinstance(weights, str):
-        size = totals.reshape(2, -1).sum(axis=1)
-        lam = pair_sums(totals, gaps) / np.maximum(size, 1e-300) ** 2
-        known = {"lambda": lam, "absolute": size * lam, "uniform": np.ones(2)}
-        if weights in known:
-            _check_pairs((1.0, 1.0), totals, gaps)
-            return float(known[weights][0]), float(known[weights][1])
+    size = totals.reshape(2, -1).sum(axis=1)
+    pairs = pair_sums(totals, gaps)
+    lam = pairs / np.maximum(size, 1e-300) ** 2
+    known = {"lambda": lam, "absolute": size * lam, "uniform": np.ones(2)}
+    if isinstance(weights, str) and weights in known:
+        chosen = known[weights]
+        needed = np.ones(2)
     elif (
-        np.shape(weights) == (2,)
+        not isinstance(weights, str)
+        and np.shape(weights) == (2,)
         and np.isfinite(weights).all()
         and min(weights) >= 0 < max(weights)
     ):
-        _check_pairs(weights, totals, gaps)
-        return float(weights[0]), float(weights[1])
-    raise ValueError(
-        f"weights should be 'lambda', 'absolute', 'uniform' or two numbers (treated, control) that "
-        f"are not negative and not both 0, got {weights!r}. 'lambda' is the weighting of AUUC."
-    )
-
-
-def _check_pairs(weights: tuple[float, float], totals: Floats, gaps: Floats) -> None:
-    outcomes = "both outcomes" if gaps is BINARY.gaps else "different outcomes"
-    for arm, weight, pairs in zip(
-        ("treated", "control"), weights, pair_sums(totals, gaps), strict=True
-    ):
-        if weight > 0 and not pairs > 0:
+        chosen = needed = np.array(weights)
+    else:
+        raise ValueError(
+            f"weights should be 'lambda', 'absolute', 'uniform' or two numbers (treated, control) "
+            f"that are not negative and not both 0, got {weights!r}. 'lambda' is the weighting of "
+            f"AUUC."
+        )
+    for arm, weight, own in zip(("treated", "control"), needed, pairs, strict=True):
+        if weight > 0 and not own > 0:
+            outcomes = "both outcomes" if gaps is BINARY.gaps else "different outcomes"
             raise ValueError(
                 f"each arm should have {outcomes}, got one in all {arm} rows: there is no pair to "
                 f"rank. Collect more rows, or take another outcome."
             )
+    return float(chosen[0]), float(chosen[1])
 
 
 SORTED_ROWS = 20_000  #: up to which s_poly is summed by sorting, if outcomes have many levels

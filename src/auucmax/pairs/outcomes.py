@@ -107,7 +107,10 @@ class OutcomeLevels:
         spread = np.sqrt(np.maximum(squares / filled - mean**2, 0.0))
         if self.exact:
             values, spread = self.values, np.zeros_like(spread)
-        made = replace(self, values=values, middle=_middle(rows))
+        # The level that splits rows so that the smallest of four heaps is as large as possible.
+        high = rows[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+        smallest = np.minimum(high, rows.sum(axis=1, keepdims=True) - high).min(axis=0)
+        made = replace(self, values=values, middle=1 + int(np.argmax(smallest)))
         size = rows.sum(axis=1)
         size = np.where(size > 0, size, 1.0) ** 2  # some rows may be of one arm
         between = (pair_sums(sums[:, 0], made.gaps) / size).sum()
@@ -276,10 +279,3 @@ def _side(
     if inwards == 1:
         return starts[ends[:-1]]
     return starts[len(starts) - np.array(ends[:0:-1])]
-
-
-def _middle(rows: Floats) -> int:
-    """The level that splits rows so that the smallest of four heaps is as large as possible."""
-    high = rows[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-    smallest = np.minimum(high, rows.sum(axis=1, keepdims=True) - high).min(axis=0)
-    return 1 + int(np.argmax(smallest))

@@ -182,12 +182,6 @@ class PairSummary:
         return PairSummary(bins, np.add.reduceat(shifted, starts, axis=1))
 
     def __add__(self, other: PairSummary) -> PairSummary:
-        if self.bins.width != other.bins.width or self.sums.ndim != other.sums.ndim:
-            raise ValueError(
-                f"summaries should have bins of one width, and both or neither vector moments, got "
-                f"widths {self.bins.width!r} and {other.bins.width!r}. Summarise all parts of the "
-                f"rows alike."
-            )
         first = min(self.bins.first, other.bins.first)
         stop = max(s.bins.first + s.bins.size for s in (self, other))
         n_classes, _, *tail = self.sums.shape
