@@ -262,11 +262,8 @@ class PairObjective(ArrayPairs, LinearPairs):
         weight = None if weight is None else weight[::step]
         few = PairRows(X[::step], codes[::step], weight, n_classes)
         repeat = len(codes) / len(few.codes)
-
-        def totals(*sums: Sum) -> list[Any]:
-            return [repeat * one(few) for one in sums]
-
-        return self._hessian_of(self._hessian_field(w), w, totals)
+        field = self._hessian_field(w)
+        return self._hessian_of(field, w, lambda *sums: [repeat * one(few) for one in sums])
 
     def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
         """Exact polynomial path and its scores, if no pair reaches the knot."""

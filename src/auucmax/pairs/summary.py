@@ -59,11 +59,11 @@ linear score comes from the summary too, in a single pass over the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import comb
 
 from auucmax._validation import Floats, check_column, check_treatment
 from auucmax.pairs import passes
@@ -172,12 +172,9 @@ class PairSummary:
         start = ((fine % times) + 0.5) / times - 0.5
         place = fine // times - first
 
-        shifted = np.zeros_like(self.sums)
-        tail = (1,) * (self.sums.ndim - 3)
-        for p in range(self.sums.shape[2]):
-            for q in range(p + 1):
-                factor = comb(p, q) * start ** (p - q) / times**q
-                shifted[:, :, p] += self.sums[:, :, q] * factor.reshape(-1, *tail)
+        p, q = np.indices((self.sums.shape[2],) * 2)
+        factor = (comb(p, q) / times**q)[..., None] * start ** np.maximum(p - q, 0)[..., None]
+        shifted = np.einsum("pqb,cbq...->cbp...", factor, self.sums)
         starts = np.flatnonzero(np.diff(place, prepend=-1))  # the first fine bin of each
         return PairSummary(bins, np.add.reduceat(shifted, starts, axis=1))
 
