@@ -124,30 +124,23 @@ class _Side(NamedTuple):
         """Slice of each class among the rows of this side."""
         return [slice(a, b) for a, b in pairwise((self.edges - self.edges[0]).tolist())]
 
-    def powers(self, degree: int) -> list[Floats]:
-        """Powers weight * distance^k for k = 0 .. degree."""
-        powers = [np.ones(len(self.distance)) if self.weight is None else self.weight]
-        for _ in range(degree):
-            powers.append(powers[-1] * self.distance)
-        return powers
-
     def sums(self, degree: int) -> Floats:
         """Power sums by class, (degree + 1, classes)."""
-        return np.array([self._sums_of(rows, degree) for rows in self.classes]).T
-
-    def _sums_of(self, rows: slice, degree: int) -> list[float]:
-        # By products with the distances, half of which need no array of their own.
-        distance = self.distance[rows]
-        power = distance
-        sums = [float(len(distance)), float(distance.sum())]
-        if self.weight is not None:
-            weight = self.weight[rows]
-            power = weight * distance
-            sums = [float(weight.sum()), float(power.sum())]
-        for _ in range(2, degree + 1):
-            sums.append(float(power @ distance))
-            power = power * distance if len(sums) <= degree else power
-        return sums[: degree + 1]
+        found = []
+        for rows in self.classes:
+            # By products with the distances, half of which need no array of their own.
+            distance = self.distance[rows]
+            power = distance
+            sums = [float(len(distance)), float(distance.sum())]
+            if self.weight is not None:
+                weight = self.weight[rows]
+                power = weight * distance
+                sums = [float(weight.sum()), float(power.sum())]
+            for _ in range(2, degree + 1):
+                sums.append(float(power @ distance))
+                power = power * distance if len(sums) <= degree else power
+            found.append(sums[: degree + 1])
+        return np.array(found).T
 
 
 class PolynomialPairs:
@@ -195,7 +188,11 @@ class PolynomialPairs:
             ours, theirs = winners.sums(p) @ gaps, losers.sums(p) @ gaps.T
             bend[winners.rows] += self._derivatives(winners, multiplier * theirs, 2)
             bend[losers.rows] += self._derivatives(losers, multiplier * ours, 2)
-            cross += multiplier * self._cross(winners, losers, gaps)
+            # Weighted sum of x_i x_j' over pairs, times the second derivative.
+            ours, theirs = (self._vector_sums(side, p) for side in (winners, losers))
+            scale = multiplier * (p + 2) * (p + 1)
+            for k in range(p + 1):
+                cross += scale * comb(p, k) * (ours[p - k].T @ (gaps @ theirs[k]))
         for start in range(0, len(bend), _CHUNK):
             x = self.X[start : start + _CHUNK]
             gram += (x * bend[start : start + _CHUNK, None]).T @ x
@@ -242,15 +239,11 @@ class PolynomialPairs:
             value *= own.weight
         return value
 
-    def _cross(self, winners: _Side, losers: _Side, gaps: Floats) -> Floats:
-        """Weighted sum of x_i x_j' over pairs, times the second derivative."""
-        p = self.surrogate.p - 2
-        scale = self.surrogate.p * (self.surrogate.p - 1)
-        ours, theirs = (self._vector_sums(side, p) for side in (winners, losers))
-        terms = [comb(p, k) * (ours[p - k].T @ (gaps @ theirs[k])) for k in range(p + 1)]
-        return np.asarray(scale * np.sum(terms, axis=0))
-
     def _vector_sums(self, side: _Side, degree: int) -> Floats:
         """Power sums times x by class, (degree + 1, classes, d)."""
-        powers, X = np.array(side.powers(degree)), self.X[side.rows]
-        return np.stack([powers[:, c] @ X[c] for c in side.classes], axis=1)
+        powers = [np.ones(len(side.distance)) if side.weight is None else side.weight]
+        for _ in range(degree):
+            powers.append(powers[-1] * side.distance)
+        stacked = np.array(powers)
+        X = self.X[side.rows]
+        return np.stack([stacked[:, c] @ X[c] for c in side.classes], axis=1)
