@@ -315,7 +315,11 @@ def test_what_is_refused_before_any_job(even, model, monkeypatch):
         (on_spark.fit, {"df": twin}, "each column once, capitals aside, got 'Y', 'y' more"),
         (on_spark.evaluate, {"df": twice, "score": "x0"}, "got 'x0' more than once"),
         (on_spark.evaluate, {"df": even, "score": "x0", "ranking": "both"}, "ranking should be"),
-        (on_spark.certify, {"df": even, "score": "x0", "method": "betting"}, "needs the rows"),
+        (
+            on_spark.certify,
+            {"df": even, "score": "x0", "method": "betting"},
+            "method should be one of 'auto'",
+        ),
         (on_spark.fit, {"df": even, "features": []}, "should be columns, got none"),
         (on_spark.fit, {"df": even, "features": ["x0", None]}, "named by texts, got None"),
     ]

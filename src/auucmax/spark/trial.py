@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from auucmax import certificates
 from auucmax._validation import Floats, check_choice, check_level, check_whole
-from auucmax.certificates.certify import check_histogram_method
+from auucmax.certificates.certify import HISTOGRAM_METHODS
 from auucmax.certificates.held_out import fitted_on
 from auucmax.data import Trial
 from auucmax.data import read_trial as _read_trial
@@ -288,7 +288,7 @@ def certify(
     rest as in :func:`evaluate`.
     """
     check_level(delta, "delta")
-    check_histogram_method(options.get("method", "auto"))
+    check_choice(options.get("method", "auto"), "method", HISTOGRAM_METHODS)
     arms = _arms(df, treatment, outcome, treated, control)
     n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
     n_candidates *= _candidates_of(score, df, arms, features)
