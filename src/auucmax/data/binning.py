@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auucmax._errors import short
 from auucmax._validation import Floats
-from auucmax.data.covariates import Covariates, Feature, encode
+from auucmax.data.covariates import Feature, encode
 from auucmax.data.few import LEAST_ROWS
 from auucmax.encoding.kinds import kind_of, numbers_of
 
@@ -83,8 +83,8 @@ def binned(features: pd.DataFrame, most: int = MOST_BINS) -> list[Binned]:
     >>> [(one.name, one.names) for one in binned(frame, 2)]
     [('age', ('up to 30', 'over 30')), ('home', ('no', 'yes'))]
     """
-    covariates: Covariates = encode(features)
-    found = [_of_feature(feature, features, most) for feature in covariates.features]
+    encoded, _ = encode(features)
+    found = [_of_feature(feature, features, most) for feature in encoded]
     return [one for one in found if one is not None and len(one.names) > 1]
 
 
