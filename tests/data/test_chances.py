@@ -20,10 +20,10 @@ NAME = "the propensity 'p'"
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0.5, None], "the propensity 'p' should have no missing values, got 1"),
-        ([0.5, -0.1], "above 0 and below 1, got values from -0.1 to 0.5"),
-        ([90.0, 10.0], "got values from 10 to 90. .* per cent"),
-        ([0.5, 1.0, 0.0], "got 0 or 1 in 2 rows. .* leave them out"),
+        ([0.5, None], "the propensity 'p' should be .* in every row, got nan in 1 rows"),
+        ([0.5, -0.1], "above 0 and below 1, in every row, got -0.1 in 1 rows"),
+        ([90.0, 10.0], "got 90.0, 10.0 in 2 rows. If these are per cent, divide by 100"),
+        ([0.5, 1.0, 0.0], "got 1.0, 0.0 in 2 rows. .* should be left out"),
         (["0.5", "high"], "got 'high'"),
     ],
 )
@@ -145,7 +145,7 @@ def test_chances_that_leave_the_control_none_are_refused():
         arm_chances(FRAME, named, ARMS)
     with pytest.raises(ValueError, match="per cent"):
         arm_chances(FRAME * 100, named, ARMS)
-    with pytest.raises(ValueError, match="Nothing was left to chance"):
+    with pytest.raises(ValueError, match="nothing was left to chance"):
         arm_chances(FRAME.assign(a=[0.0, 0.2]), named, ARMS)
 
 

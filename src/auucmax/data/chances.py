@@ -17,7 +17,6 @@ from auucmax._validation import (
     Bools,
     Floats,
     listed,
-    missing_message,
     unknown_columns_message,
 )
 
@@ -31,20 +30,14 @@ def check_chances(column: pd.Series, name: str) -> Floats:
     >>> check_chances(pd.Series(["0.1", "0.9"]), "the propensity 'chance'").tolist()
     [0.1, 0.9]
     """
-    if n_missing := int(column.isna().sum()):
-        raise ValueError(missing_message(name, n_missing))
     chance = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-    expected = "the chance of treatment that each row had, above 0 and below 1"
-    if (wrong := np.isnan(chance)).any():
-        raise InputError(name, expected, f"{column[wrong].iloc[0]!r}", "Name another column.")
-    if len(chance) and (chance.min() < 0 or chance.max() > 1):
-        received = f"values from {chance.min():g} to {chance.max():g}"
-        raise InputError(name, expected, received, "If these are per cent, divide by 100.")
-    if n_sure := int(np.isin(chance, (0.0, 1.0)).sum()):
-        hint = "Nothing was left to chance in these rows: leave them out."
-        if n_sure == len(chance):
-            hint = "Name the column of the chances that people had before they were drawn."
-        raise InputError(name, expected, f"0 or 1 in {n_sure:,} rows", hint)
+    if (wrong := ~((chance > 0) & (chance < 1))).any():
+        raise InputError(
+            name, "the chance of treatment that each row had, above 0 and below 1, in every row",
+            f"{listed(column[wrong].unique())} in {wrong.sum():,} rows",
+            "If these are per cent, divide by 100. Rows with 0 or 1, for which nothing was left to "
+            "chance, should be left out.",
+        )  # fmt: skip
     return chance
 
 

@@ -51,27 +51,28 @@ def clustered_p(statistic: float, scores: NDArray[Any]) -> float:
     return float(fdtrc(degrees, degrees * (n_groups - 1), statistic / trace))
 
 
+def _group_scores(values: NDArray[Any], treated: Bools, codes: Codes) -> NDArray[Any]:
+    """What each group adds to the error of a difference between two means, (G, 1)."""
+    scores = np.zeros(len(values))
+    for arm, sign in ((treated, 1), (~treated, -1)):
+        scores[arm] = sign * (values[arm] - values[arm].mean()) / np.count_nonzero(arm)
+    return np.bincount(pd.factorize(codes)[0], scores)[:, None]
+
+
 def compare_shares(marked: Bools, treated: Bools, codes: Codes) -> float:
     """p-value for equal shares of marked rows in two arms, with a clustered standard error."""
-    share = np.where(treated, marked[treated].mean(), marked[~treated].mean())
-    size = np.where(treated, np.count_nonzero(treated), -np.count_nonzero(~treated))
-    scores = np.bincount(codes, (marked - share) / size)
     difference = float(marked[treated].mean() - marked[~treated].mean())
-    return clustered_p(difference**2, scores[:, None])
+    return clustered_p(difference**2, _group_scores(marked, treated, codes))
 
 
 def auc_p(score: Floats, positive: Bools, auc: float, codes: Codes) -> float:
     """One-sided p-value for AUC <= 1/2, with a clustered standard error.
 
-    The error of the AUC is a sum over rows of how many rows of the other class each is above
-    (or below, if negative), less the AUC.
+    The AUC is the mean share of the other class that a positive row is above, and one minus that of
+    a negative row.
     """
-    every = pd.Series(score).rank().to_numpy()
-    parts = np.empty(len(score))
-    for own in (positive, ~positive):
-        within = pd.Series(score[own]).rank().to_numpy()
-        above = (every[own] - within) / np.count_nonzero(~own)
-        parts[own] = (above - auc if own is positive else 1 - above - auc) / len(within)
-    sums = np.bincount(pd.factorize(codes)[0], parts)
-    p_value = clustered_p((auc - 0.5) ** 2, sums[:, None])
+    order = pd.Series(score)
+    n_others = np.where(positive, np.count_nonzero(~positive), np.count_nonzero(positive))
+    above = (order.rank() - order.groupby(positive).rank()).to_numpy() / n_others
+    p_value = clustered_p((auc - 0.5) ** 2, _group_scores(above, positive, codes))
     return p_value / 2 if auc > 0.5 else 1 - p_value / 2

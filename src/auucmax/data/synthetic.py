@@ -141,11 +141,8 @@ class Population:
             return float(self.ate / 2 + self.heterogeneity / (2 * np.sqrt(np.pi)))
         z, weight = _normal_grid(801)
         control, treated = self._means(z[:, None], z)
-        tau, weight = (treated - control).ravel(), np.outer(weight, weight).ravel()
-        order = np.argsort(tau)
-        tau, weight = tau[order], weight[order]
-        below = np.cumsum(weight) - weight / 2
-        return float(self.ate / 2 + np.sum(weight * (tau - self.ate) * (below - 0.5)))
+        tau = (treated - control).ravel()
+        return self.ate / 2 + _rank_covariance(tau, tau, np.outer(weight, weight).ravel())[0]
 
     def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
         """Population AUUC of a score; see :meth:`auuc_with_error`."""
@@ -291,19 +288,23 @@ def _logit_intercept(mean: float, spread: float) -> float:
     return float(brentq(lambda a: weight @ expit(a + spread * z) - mean, -reach, reach, xtol=1e-14))
 
 
-def _rank_covariance(tau: Floats, score: Floats) -> tuple[float, Floats]:
+def _rank_covariance(
+    tau: Floats, score: Floats, weight: Floats | None = None
+) -> tuple[float, Floats]:
     """Sample Cov(tau, G(score)) with mid-distribution G, and its influence values.
 
     The covariance is a U-statistic of order two, so with tau centred its influence at row i is
-    tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half.
+    tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half. ``weight``:
+    of the rows; equal by default.
     """
-    n, centred = len(tau), tau - tau.mean()
-    _, level, size = np.unique(score, return_inverse=True, return_counts=True)
-    below = ((np.cumsum(size) - size / 2) / n)[level]
-    total = np.bincount(level, weights=centred)
-    above = ((total / 2 - np.cumsum(total)) / n)[level]
-    covariance = float(np.mean(centred * (below - 0.5)))
-    return covariance, centred * (below - 0.5) + above - 2 * covariance
+    weight = np.ones(len(tau)) if weight is None else weight
+    centred = tau - np.average(tau, weights=weight)
+    level = np.unique(score, return_inverse=True)[1]
+    size = np.bincount(level, weight) / weight.sum()
+    total = np.bincount(level, weight * centred) / weight.sum()
+    part = centred * ((np.cumsum(size) - size / 2)[level] - 0.5)
+    covariance = float(np.average(part, weights=weight))
+    return covariance, part + (total / 2 - np.cumsum(total))[level] - 2 * covariance
 
 
 # Rows, shares and rates are the published ones; signal and heterogeneity are chosen by us.
