@@ -42,30 +42,31 @@ def differences(features: Sequence[Feature], treated: Bools) -> list[dict[str, A
     """
     lines = []
     for feature in features:
-        numbers = pd.Series(feature.numbers())
+        numbers = pd.Series(feature.numbers()).dropna()
+        arms = ~treated[numbers.index], treated[numbers.index]
         columns = {feature.name: numbers}
-        for k, level in enumerate(feature.levels):
-            has_level = (numbers == k).astype(np.float64).where(numbers.notna())
-            columns[f"{feature.name}={level}"] = has_level
         if feature.levels:
-            del columns[feature.name]
+            columns = {
+                f"{feature.name}={level}": (numbers == k).astype(np.float64)
+                for k, level in enumerate(feature.levels)
+            }
         for name, column in columns.items():
+            control, own = (column[arm] for arm in arms)
             # A value that most people have is the median; without one, many differ from it.
-            common = 1.0 if feature.levels else column.median()
-            control, own = (column[arm].dropna() for arm in (~treated, treated))
-            about = [(values != common).sum() for values in (control, own)]
+            apart = column != (1.0 if feature.levels else column.median())
+            about = [apart[arm].sum() for arm in arms]
             if feature.levels:
-                about += [len(control) - about[0], len(own) - about[1]]
+                about += [(~apart)[arm].sum() for arm in arms]
             gap = own.mean() - control.mean()
             spread = np.sqrt((control.var(ddof=0) + own.var(ddof=0)) / 2)
             with np.errstate(invalid="ignore", divide="ignore"):
-                difference = 0.0 if gap == 0 else np.divide(gap, spread)
+                difference = 0.0 if gap == 0 else float(np.divide(gap, spread))
             lines.append(
                 {
                     "feature": name,
                     "control": control.mean(),
                     "treated": own.mean(),
-                    "difference": float(difference),
+                    "difference": difference,
                     "few": min(about) < LEAST_ROWS,
                 }
             )
@@ -223,16 +224,13 @@ def halves(
     """Two disjoint random halves of at most ``max_rows`` rows, by arm or, if given, of groups."""
     n = len(treated)
     if codes is not None:
-        rows = np.arange(n)
-        if n > max_rows:
-            rows = np.sort(rng.choice(n, max_rows, replace=False))
-        n_groups = int(codes.max()) + 1
+        rows = np.arange(n) if n <= max_rows else np.sort(rng.choice(n, max_rows, replace=False))
+        n_groups = codes.max() + 1
         first = (rng.permutation(n_groups) < n_groups // 2)[codes[rows]]
         return rows[first], rows[~first]
-    kept = min(1.0, max_rows / n)
     fit, test = [], []
     for arm in (treated, ~treated):
-        rows = rng.permutation(np.flatnonzero(arm))[: int(kept * arm.sum())]
+        rows = rng.permutation(np.flatnonzero(arm))[: int(min(1.0, max_rows / n) * arm.sum())]
         fit.append(rows[: len(rows) // 2])
         test.append(rows[len(rows) // 2 :])
     return np.sort(np.concatenate(fit)), np.sort(np.concatenate(test))
@@ -303,7 +301,7 @@ def attrition_tests(
     tests = []
     for k, (arm, rows, treated, codes) in enumerate(arms_of(trial), start=1):
         both = [k, 0]
-        table = np.rint(scale * np.column_stack([lost[both], (total - lost)[both]]))
+        table = np.rint(scale * np.column_stack([lost, total - lost])[both])
         p_value = equal_shares(table.astype(np.int64))
         if groups is not None and trial.groups is not None and codes is not None:
             own = [np.asarray(groups.get(trial.arm_names[j], ()), dtype=object) for j in both]
@@ -311,17 +309,13 @@ def attrition_tests(
             is_arm = np.concatenate([treated, np.repeat([True, False], [len(g) for g in own])])
             is_lost = np.arange(len(every)) >= len(rows)
             p_value = max(p_value, compare_shares(is_lost, is_arm, pd.factorize(every)[0]))
-        shares = lost[both] / total[both]
+        gap = float(lost[k] / total[k] - lost[0] / total[0])
         detail = ", ".join(
             f"{trial.arm_names[j]} {lost[j] / total[j]:.2%} ({lost[j]:,} of {total[j]:,} {units})"
             for j in both
         )
         few = bool(lost[both].min() < LEAST_ROWS)
-        tests.append(
-            RandomisationTest(
-                "missing outcomes", arm, float(shares[0] - shares[1]), p_value, detail, few=few
-            )
-        )
+        tests.append(RandomisationTest("missing outcomes", arm, gap, p_value, detail, few=few))
     return tests
 
 

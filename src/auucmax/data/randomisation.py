@@ -296,23 +296,22 @@ def _planned_shares(
     expected: float | Mapping[Any, float] | Sequence[float], trial: Trial
 ) -> dict[str, float]:
     names = trial.arm_names
+    printed = dict(zip(trial.arms, names, strict=True))
     try:
-        if isinstance(expected, Mapping):
-            known = dict(zip(trial.arms, names, strict=True))
-            given = {known.get(key, key): float(share) for key, share in expected.items()}
-        else:
-            each: Any = (1 - expected, expected) if isinstance(expected, Real) else expected
-            given = dict(zip(names, map(float, each), strict=True))
-        shares = {name: given.pop(name) for name in names}
-        valid = not given and min(shares.values()) > 0 and abs(sum(shares.values()) - 1) <= 1e-6
-    except (KeyError, TypeError, ValueError):
+        each: Any = (1 - expected, expected) if isinstance(expected, Real) else expected
+        if not isinstance(each, Mapping):
+            each = dict(zip(names, each, strict=True))
+        shares = {printed.get(key, key): float(share) for key, share in each.items()}
+        valid = {*shares} == {*names} and min(shares.values()) > 0
+        valid = valid and abs(sum(shares.values()) - 1) <= 1e-6
+    except (TypeError, ValueError):
         valid = False
     if not valid:
         raise InputError(
             "expected_share", f"a positive share for each arm, {listed(names)}, in all 1",
             repr(expected), "Pass the share of the treated rows, such as 0.5, or one of each arm.",
         )  # fmt: skip
-    return shares
+    return {name: shares[name] for name in names}
 
 
 class Variation(NamedTuple):
@@ -338,18 +337,18 @@ def within_clusters(
     the mean sum of (n - 1) (1 - sum over arms of share^2). ``chance``: of treatment of each row, of
     two arms, if known; the mean is then by these.
     """
-    size = np.bincount(codes)
+    codes = pd.factorize(codes)[0]
+    size, n = np.bincount(codes), len(codes)
     arm, labels = pd.factorize(treatment)
     counts = np.bincount(len(labels) * codes + arm, minlength=len(labels) * len(size))
     counts = counts.reshape(len(size), len(labels)).astype(np.float64)
-    found = float(np.sum(size - (counts**2).sum(axis=1) / np.maximum(size, 1)))
-    shares = counts.sum(axis=0) / len(codes)
-    expected = float((len(codes) - np.count_nonzero(size)) * (1 - (shares**2).sum()))
+    found = n - float(((counts**2).sum(axis=1) / size).sum())
+    expected = (n - len(size)) * (1 - float(((counts.sum(axis=0) / n) ** 2).sum()))
     if chance is not None:
         total, noise = np.bincount(codes, chance), np.bincount(codes, chance * (1 - chance))
-        expected = float(np.sum(2 * (total - (total**2 + noise) / np.maximum(size, 1))))
-    mixed = int(np.count_nonzero(counts.max(axis=1) < size))
-    return Variation(found, expected, int(np.count_nonzero(size > 1)), mixed)
+        expected = float(np.sum(2 * (total - (total**2 + noise) / size)))
+    mixed = int((counts.max(axis=1) < size).sum())
+    return Variation(found, expected, int((size > 1).sum()), mixed)
 
 
 def varies_within(

@@ -27,12 +27,8 @@ class FailedCheckError(ValueError):
     exit_code = 1  # of commands: nothing is wrong with the input as such
 
     def __init__(self, message: str = "", report: RandomisationReport | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message if report is None else f"{report.message} {message}".strip())
         self.report = report
-
-    def __str__(self) -> str:
-        reasons = "" if self.report is None else self.report.message
-        return f"{reasons} {super().__str__()}".strip()
 
 
 @dataclass(frozen=True)
