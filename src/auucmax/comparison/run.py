@@ -12,7 +12,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,11 @@ def compare(
     ]
     warned: dict[tuple[str, type[Warning]], list[str]] = {}
     label = f"{len(named)} models, {n_splits} splits"
-    for name, seed, result, caught in track(_fit_all(missing, n_jobs), len(missing), label):
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        # One task per message: a finished fit is not lost with those that are not.
+        pool = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+    finished = pool(delayed(_fit)(*task) for task in missing)
+    for name, seed, result, caught in track(finished, len(missing), label):
         results[name, seed] = result
         for category, text in caught.items():
             warned.setdefault((name, category), []).append(text)
@@ -219,17 +223,6 @@ def _estimator(model: Any, trial: Trial, seed: int) -> Any:
             "Use a model of auucmax.estimators, or derive yours from scikit-learn's BaseEstimator.",
         )  # fmt: skip
     return model
-
-
-def _fit_all(tasks: list[tuple[Any, ...]], n_jobs: int) -> Iterator[Done]:
-    """Yield the result of each task as soon as it is available."""
-    if n_jobs == 1 or not tasks:
-        yield from (_fit(*task) for task in tasks)
-        return
-    with joblib.parallel_config("loky", inner_max_num_threads=1):
-        # One task per message: a finished fit is not lost with those that are not.
-        pool = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
-    yield from pool(delayed(_fit)(*task) for task in tasks)
 
 
 def _fit(name: str, model: Any, seed: int, trial: Trial, test_size: float) -> Done:

@@ -96,23 +96,23 @@ def _of_feature(feature: Feature, most: int) -> Binned:
     is_known = ~np.isnan(values)
     known = values[is_known]
     distinct, count = np.unique(known, return_counts=True)
-    if len(distinct) == 2 and feature.kind != "date":
-        code = np.where(is_known, values == distinct[1], -1).astype(np.intp)
-        two = [f"{own:,.6g}" for own in distinct.tolist()]
-        return Binned(name, code, ("no", "yes") if feature.kind == "boolean" else tuple(two))
-    if len(distinct) <= most:
-        # Numbers that 20 people have: a rarer one must not be named.
-        cuts = distinct[:-1][count[:-1] >= LEAST_ROWS]
-    else:
+    is_date = feature.kind == "date"
+    is_flag = len(distinct) == 2 and not is_date
+    if len(distinct) > most:
         wanted = np.quantile(known, np.linspace(0, 1, most + 1)[1:-1], method="inverted_cdf")
         spread = float(np.diff(np.quantile(known, (0.05, 0.95)))[0]) or float(np.ptp(known))
         cuts = np.unique(np.round(wanted, int(1 - np.floor(np.log10(spread)))))
         cuts = cuts[(cuts >= known.min()) & (cuts < known.max())]
-    code = np.where(is_known, np.searchsorted(cuts, values), -1).astype(np.intp)
-    if feature.kind == "date":
-        texts = [str(np.datetime64(math.floor(days), "D")) for days in cuts]
     else:
-        texts = [f"{cut:,.6g}" for cut in cuts]
+        # Numbers that 20 people have: a rarer one must not be named.
+        cuts = distinct[:-1][is_flag | (count[:-1] >= LEAST_ROWS)]
+    code = np.where(is_known, np.searchsorted(cuts, values), -1).astype(np.intp)
+    if is_flag:
+        two = ("no", "yes") if feature.kind == "boolean" else tuple(f"{x:,.6g}" for x in distinct)
+        return Binned(name, code, two)
+    texts = [f"{cut:,.6g}" for cut in cuts]
+    if is_date:
+        texts = [str(np.datetime64(math.floor(days), "D")) for days in cuts]
     return Binned(name, code, tuple(_between(texts)), tuple(texts))
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -223,9 +222,17 @@ def fetch_jobs(
     """
     check_choice(part, "part", ("all", "train", "test"))
     split = None if split is None else check_whole(split, "split", 0, 9)
-    parts = ("train", "test") if part == "all" else (part,)
-    loaded = [_jobs_part(split, name, data_dir, download) for name in parts]
-    x, t, y, e = (np.concatenate(arrays) for arrays in zip(*loaded, strict=True))
+    n_splits, k = (1, 0) if split is None else (10, split)
+    loaded = []
+    for name in ("train", "test") if part == "all" else (part,):
+        path = _locate(_jobs_source(split, name), data_dir, download)
+        with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
+            with np.load(path, allow_pickle=False) as arrays:
+                x, *others = (arrays[key] for key in ("x", "t", "yf", "e"))
+            if x.shape[1:] != (17, n_splits) or any(c.shape != (len(x), n_splits) for c in others):
+                raise ValueError(f"x has the shape {x.shape}")
+        loaded.append([own[..., k] for own in (x, *others)])
+    x, t, y, e = map(np.concatenate, zip(*loaded, strict=True))
     chosen = "single split" if split is None else f"split {split}"
     return Trial(
         X=x,
@@ -279,19 +286,6 @@ def _jobs_source(split: int | None, part: str) -> DataFile:
     rebuilt = ("jobs_train10_rebuilt.npz",) if key == "new.10.train" else ()
     checksum = f"sha256:{JOBS_SUMS[key]}" if key in JOBS_SUMS else None
     return DataFile("jobs", (name, *rebuilt), JOBS + name, checksum)
-
-
-def _jobs_part(
-    split: int | None, part: str, data_dir: Directory, download: bool
-) -> tuple[NDArray[Any], ...]:
-    path = _locate(_jobs_source(split, part), data_dir, download)
-    n_splits, k = (1, 0) if split is None else (10, split)
-    with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
-        with np.load(path, allow_pickle=False) as arrays:
-            x, *columns = (arrays[key] for key in ("x", "t", "yf", "e"))
-        if x.shape[1:] != (17, n_splits) or any(c.shape != (len(x), n_splits) for c in columns):
-            raise ValueError(f"x has the shape {x.shape}")
-    return x[:, :, k], *(c[:, k] for c in columns)
 
 
 def _recode(column: pd.Series, levels: Sequence[str]) -> NDArray[np.intp]:
