@@ -158,21 +158,20 @@ def likelihood_ratio_test(
 
 def _centred(feature: Feature) -> Callable[[slice], Floats]:
     """Mid-ranks of numbers or indicators of levels, less their mean, 0 where missing."""
-    values = feature.values
+    values = pd.Series(feature.numbers())
+    levels = np.arange(len(feature.levels))
+    if not feature.levels:
+        values = (values.rank() - values.rank().mean()) / values.count()
+    numbers = values.to_numpy(np.float32)  # there may be many
+    centre: Any = pd.Series(numbers, dtype=np.float64).mean()
     if feature.levels:
-        known = values[values >= 0]
-        shares = np.bincount(known, minlength=len(feature.levels)) / max(len(known), 1)
+        centre = values.value_counts(normalize=True).reindex(levels, fill_value=0.0).to_numpy()
 
-        def levels(rows: slice) -> Floats:
-            codes = values[rows, None]
-            return np.where(codes < 0, 0.0, (codes == np.arange(len(shares))) - shares)
+    def columns(rows: slice) -> Floats:
+        own = numbers[rows, None]
+        return np.where(np.isnan(own), 0.0, (own == levels if feature.levels else own) - centre)
 
-        return levels
-    ranks = pd.Series(feature.numbers()).rank()
-    centred = (ranks - ranks.mean()) / ranks.count()
-    numbers = centred.to_numpy(np.float32)  # there may be many
-    mean = np.nansum(numbers, dtype=np.float64) / max(ranks.count(), 1)
-    return lambda rows: np.nan_to_num(numbers[rows, None] - mean)
+    return columns
 
 
 def classifier_test(

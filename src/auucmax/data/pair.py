@@ -15,7 +15,7 @@ from auucmax._errors import InputError
 from auucmax._validation import LARGEST, Bools, Floats
 from auucmax.data.chances import chance_weights, compare_counts, even_rows
 from auucmax.data.hashing import Hashes, numbers_for, row_hashes
-from auucmax.data.randomisation import check_randomisation, varies_within
+from auucmax.data.randomisation import check_randomisation, within_clusters
 from auucmax.data.randomisation_report import STOP, RandomisationReport
 from auucmax.data.roles import names_rows
 from auucmax.data.trial import Trial
@@ -131,8 +131,8 @@ class Pair:
         if (gone := trial.lost) is not None:
             own = [np.flatnonzero(gone.arm == code) for code in codes]
             lost = [len(rows) for rows in own]
-            by_row = self.groups is not None and varies_within(
-                self.groups, self.treated, self.propensity
+            by_row = self.groups is not None and (
+                within_clusters(self.groups, self.treated, self.propensity).is_by_row
             )
             if gone.groups is not None and gone.first is not None:
                 names = [gone.groups[rows] for rows in own]

@@ -336,6 +336,12 @@ def within_clusters(
     found = sum over clusters of n - sum over arms of n_arm^2 / n, which for independent rows has
     the mean sum of (n - 1) (1 - sum over arms of share^2). ``chance``: of treatment of each row, of
     two arms, if known; the mean is then by these.
+
+    >>> shop = np.arange(400) // 20
+    >>> within_clusters(shop, np.arange(400) % 2).is_by_row
+    True
+    >>> within_clusters(shop, shop % 2).is_by_row
+    False
     """
     codes = pd.factorize(codes)[0]
     size, n = np.bincount(codes), len(codes)
@@ -349,18 +355,6 @@ def within_clusters(
         expected = float(np.sum(2 * (total - (total**2 + noise) / size)))
     mixed = int((counts.max(axis=1) < size).sum())
     return Variation(found, expected, int((size > 1).sum()), mixed)
-
-
-def varies_within(
-    codes: Codes, treatment: NDArray[np.generic], chance: Floats | None = None
-) -> bool:
-    """Whether rows were randomised one by one, rather than whole clusters.
-
-    >>> shop = np.arange(400) // 20
-    >>> varies_within(shop, np.arange(400) % 2), varies_within(shop, shop % 2)
-    (True, False)
-    """
-    return within_clusters(codes, treatment, chance).is_by_row
 
 
 def group_columns(columns: Mapping[str, pd.Series], treatment: NDArray[np.generic]) -> list[str]:

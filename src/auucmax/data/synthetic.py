@@ -269,9 +269,9 @@ class Population:
 
 def _orthonormal_pair(size: int) -> Floats:
     """Two orthogonal unit vectors, of shape (2, size): equal weights, and a cosine."""
-    angles = np.pi * (np.arange(size) + 0.5) / max(size, 1)
+    angles = np.pi * (np.arange(size) + 0.5) / size
     pair = np.vstack([np.ones(size), np.cos(angles)])
-    return pair / np.linalg.norm(pair, axis=1, keepdims=True) if size else pair
+    return pair / np.linalg.norm(pair, axis=1, keepdims=True)
 
 
 def _normal_grid(size: int) -> tuple[Floats, Floats]:
