@@ -56,8 +56,7 @@ def arm_columns(
     """
     known, named = sorted(labels), given
     if isinstance(named, str):
-        pairs = {label: f"{given} {label}" for label in known}
-        named = {label: column for label, column in pairs.items() if column in columns}
+        named = {label: f"{given} {label}" for label in known if f"{given} {label}" in columns}
     if not {*named} < {*known} or not len(named) == len({*named.values()}) == len(known) - 1:
         raise InputError(
             "propensity", f"a column for each arm of {listed(known)}, but for the control, which "
@@ -146,10 +145,8 @@ def compare_counts(treated: Bools, chance: Floats) -> tuple[float, str]:
     n = np.bincount(code)
     found = np.bincount(code, treated).astype(np.int64)
     mean = np.bincount(code, chance) / n
-    tests = [
-        float(binomtest(int(k), int(rows), float(p)).pvalue)
-        for k, rows, p in zip(found, n, mean, strict=True)
-    ]
+    strata = zip(found.tolist(), n.tolist(), mean.tolist(), strict=True)
+    tests = [float(binomtest(*stratum).pvalue) for stratum in strata]
     worst = int(np.argmin(tests))
     share = found[worst] / n[worst]
     detail = f"of {n[worst]:,} rows of chance {mean[worst]:.3g}, {share:.1%} treated"
