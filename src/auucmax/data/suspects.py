@@ -57,8 +57,7 @@ def find_suspects(
         f.name: suspect
         for _, rows, treated, codes in arms_of(trial)
         for f in rest
-        if f.name in strong
-        and (suspect := shifted_suspect(replace(f, values=f.values[rows]), treated, codes))
+        if f.name in strong and (suspect := shifted_suspect(f, rows, treated, codes))
     }
     doubts = [hint for name, hint in strong.items() if hint.is_high or name in shifted]
     return [*suspects, *shifted.values()], doubts
@@ -79,7 +78,7 @@ def outcome_suspect(feature: Feature, y: Floats) -> Suspect | None:
             correlation = _rank_correlation(order, y[rows])
             if correlation > ALMOST_ONE:
                 return Suspect(feature.name, "outcome", "Spearman", correlation)
-    if not above.any() or (above.mean() > 0.9 and not has_two):
+    if not above.any():
         return None
     rarer = above if 2 * above.sum() <= len(y) else ~above
     return _separator(feature, rarer, "outcome", max(50, int(0.01 * rarer.sum())))
@@ -98,20 +97,24 @@ def outcome_hint(feature: Feature, y: Floats, treatment: NDArray[Any]) -> Suspec
         arm = treatment == label
         for rows, order in _orders(feature, y, ~arm):
             own, order = rows & arm, order[arm[rows]]
-            if has_two or above.mean() <= 0.9:
-                auc = _folded_auc(order, above[own])
-                n_rarer = min(above[own].sum(), (~above[own]).sum())
-                is_high = auc > HIGH_AUC + 2 * np.sqrt(auc * (1 - auc) / max(n_rarer, 1))
-                if auc > STRONG_AUC:
-                    hints.append(Suspect(feature.name, "outcome", "AUC", auc, bool(is_high)))
-            correlation = 0.0 if has_two else _rank_correlation(order, y[own])
-            if correlation > STRONG_CORRELATION:
-                is_high = correlation > HIGH_CORRELATION
-                hints.append(Suspect(feature.name, "outcome", "Spearman", correlation, is_high))
+            auc = _folded_auc(order, above[own])
+            n_rarer = min(above[own].sum(), (~above[own]).sum())
+            error = np.sqrt(auc * (1 - auc) / max(n_rarer, 1))
+            found = {"AUC": (auc, STRONG_AUC, HIGH_AUC + 2 * error)}
+            if not has_two:
+                correlation = _rank_correlation(order, y[own])
+                found["Spearman"] = (correlation, STRONG_CORRELATION, HIGH_CORRELATION)
+            hints += [
+                Suspect(feature.name, "outcome", measure, value, bool(value > high))
+                for measure, (value, strong, high) in found.items()
+                if value > strong
+            ]
     return max(hints, key=lambda hint: (hint.is_high, hint.value), default=None)
 
 
-def shifted_suspect(feature: Feature, treated: Bools, codes: Codes | None) -> Suspect | None:
+def shifted_suspect(
+    feature: Feature, rows: NDArray[np.intp], treated: Bools, codes: Codes | None
+) -> Suspect | None:
     """A feature that predicts the outcome well, if it differs between the arms.
 
     What was known before treatment is the same in both arms but for chance; what follows the
@@ -119,14 +122,14 @@ def shifted_suspect(feature: Feature, treated: Bools, codes: Codes | None) -> Su
     feature, for each that it has at all. By each feature alone: among many others its difference
     may pass for chance.
     """
-    known = ~feature.missing
+    values = feature.numbers(rows)
+    known = ~np.isnan(values)
     arm = treated[known]
     if min(arm.sum(), (~arm).sum()) < FEWEST:
         return None
-    values = feature.values[known]
     if not feature.levels:
         values = pd.Series(values).rank().to_numpy()
-    own = [replace(feature, values=values)]
+    own = [replace(feature, values=values[known])]
     groups = None if codes is None else pd.factorize(codes[known])[0]
     test = likelihood_ratio_test(own, arm, groups)
     if test is None or test.p_value >= SHIFTED:
@@ -166,9 +169,13 @@ def _separator(feature: Feature, positive: Bools, target: str, least: int) -> Su
 
 
 def _above_lowest(y: Floats) -> tuple[Bools, bool]:
-    """Which outcomes are not the lowest, and whether there are two outcomes at most."""
+    """Which outcomes are not the lowest, and whether there are two outcomes at most.
+
+    None if there are more, and few have the lowest one.
+    """
     above = y > y.min()
-    return above, bool((y[above] == y.max()).all())
+    has_two = bool((y[above] == y.max()).all())
+    return above & (has_two or above.mean() <= 0.9), has_two
 
 
 def _folded_auc(order: Floats, label: Bools) -> float:
