@@ -206,7 +206,7 @@ def split_rows(
         X, Y, W = (torch.from_numpy(c.astype(np.float32)) for c in (x[index], y[index], scaled))
         return TensorRows(X, Y, W, n_treated)
 
-    strata = make_strata(treated, y, by="treatment-outcome").codes
+    strata = make_strata(treated, y, by="treatment-outcome")
     taken = np.floor(validation_share * np.bincount(strata))
     held = places_in_strata(strata, rng) < taken[strata]
     if not ((held & treated).any() and (held & ~treated).any()):

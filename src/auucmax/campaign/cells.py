@@ -15,7 +15,7 @@ from auucmax._validation import Floats, check_column, listed
 from auucmax.campaign.contrasts import CellMeans, Codes
 from auucmax.data import FailedCheckError, Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
-from auucmax.data.randomisation import varies_within
+from auucmax.data.randomisation import within_clusters
 from auucmax.data.read_trial import id_texts, read_trial
 from auucmax.data.reading import table_of
 from auucmax.data.roles import NO_AND_YES, check_names
@@ -174,7 +174,7 @@ def read_campaign(
     drawn = arm >= 0
     if roles.groups is not None:
         unit = frame.groupby([frame[roles.groups], cell]).ngroup().to_numpy()[drawn]
-        if not varies_within(unit, arm[drawn]):
+        if not within_clusters(unit, arm[drawn]).is_by_row:
             drawn[drawn] = ~pd.Series(unit).duplicated().to_numpy()
     lost = frame[roles.outcome.name].isna().to_numpy(dtype=int)
     assigned = np.zeros((len(keys), len(arms), 2), dtype=np.intp)

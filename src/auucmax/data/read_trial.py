@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from auucmax._errors import InputError
 from auucmax._validation import Floats, check_outcome, listed, missing_message
 from auucmax.data.balance import equal_shares
-from auucmax.data.chances import check_arm_chances, check_chances, of_labels
+from auucmax.data.chances import arm_chances, check_chances
 from auucmax.data.reading import read_sample, table_of
 from auucmax.data.roles import check_names, name_roles
 from auucmax.data.trial import Lost, Trial
@@ -201,8 +201,7 @@ def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats:
             )  # fmt: skip
         chance = check_chances(frame[column], f"the propensity {column!r}")
         return np.column_stack([1 - chance, chance])
-    found = check_arm_chances(frame, roles.propensity)
-    return of_labels(found, roles.propensity, roles.arms)
+    return arm_chances(frame, roles.propensity, roles.arms)
 
 
 def _missing_outcomes(roles: Roles, lost: NDArray[np.intp], kept: NDArray[np.intp]) -> InputError:

@@ -108,10 +108,10 @@ def describe_drivers(
     >>> first.name, round(first.correlation, 6), first.top, first.rest
     ('age', 1.0, 45.0, 25.0)
     """
-    covariates = encode(features)
+    encoded, skipped = encode(features)
     rank, on_top = pd.Series(score).rank().to_numpy(), top_part(score, share)
     found, n_columns = [], 0
-    for feature in covariates.features:
+    for feature in encoded:
         values = feature.numbers(slice(None))
         known = ~np.isnan(values)
         columns = [values[known]]
@@ -126,7 +126,7 @@ def describe_drivers(
         share=share,
         drivers=tuple(found[:MOST_DRIVERS]),
         n_columns=n_columns,
-        skipped=tuple(short(text) for text in covariates.skipped[:MOST_DRIVERS]),
+        skipped=tuple(short(text) for text in skipped[:MOST_DRIVERS]),
         linear=linear,
     )
 
