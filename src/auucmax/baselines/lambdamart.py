@@ -90,8 +90,8 @@ class PromotedGainObjective:
         weight = self.weight[order]
         level, kind = self._bins(ranking, weight), self.kind[order]
         n_bins = int(level[-1]) + 1
-        counts = np.bincount(3 * level + kind, weights=weight, minlength=3 * n_bins)
-        counts = counts.reshape(n_bins, 3)
+        flat = np.bincount(3 * level + kind, weights=weight, minlength=3 * n_bins)
+        counts = np.asarray(flat.reshape(n_bins, 3), dtype=np.float64)
         centre = np.bincount(level, weights=score[order] * weight) / counts.sum(axis=1)
         result = np.empty((2, len(score)))
         for row, table in zip(result, self._per_bin(counts, centre), strict=True):
