@@ -251,49 +251,15 @@ def add_leaves(node, values, offset, slope, score, logit):
 
 
 @compiled(nogil=True)
-def find_codes(X, feature, gap_left, first_cut, cuts, room, codes):
-    """Bin codes (columns, rows): the number of cuts below each value.
-
-    A missing value is below all of them, or above. Every cut is compared with every row: the
-    processor compares many at once, and that is quicker than to search a row's place by halves.
-    ``room`` is memory: values and counts of the rows, both of 8 bytes, so that they go together.
-    """
-    x, below = room
-    size = len(X)
-    for k in range(len(feature)):
-        for i in range(size):
-            x[i], below[i] = X[i, feature[k]], 0
-        for at in range(first_cut[k], first_cut[k + 1]):
-            cut = cuts[at]
-            if gap_left[k]:
-                for i in range(size):
-                    below[i] += np.int64(x[i] > cut)
-            else:
-                for i in range(size):
-                    below[i] += np.int64(not (x[i] <= cut))
-        code = codes[k]
-        for i in range(size):
-            code[i] = below[i]
-
-
-@compiled(nogil=True)
-def add_tables(
-    X, feature, gap_left, first_cut, cuts, first_column, column, first_place, place, first_value,
-    value, block, scores,
-):  # fmt: skip
-    """Add the value of each tree to the scores (n,), using ``TreeTables``."""
-    room, cell = (np.empty(block), np.empty(block, np.int64)), np.empty(block, np.uint8)
-    codes = np.empty((len(feature), block), np.uint16)
-    for start in range(0, len(X), block):
-        rows, found = X[start : start + block], scores[start : start + block]
-        size = len(rows)
-        find_codes(rows, feature, gap_left, first_cut, cuts, room, codes)
-        for tree in range(len(first_value) - 1):
-            cell[:size] = 0
-            for j in range(first_column[tree], first_column[tree + 1]):
-                code, own = codes[column[j]], place[first_place[j] : first_place[j + 1]]
-                for i in range(size):
-                    cell[i] += own[code[i]]
-            values = value[first_value[tree] : first_value[tree + 1]]
-            for i in range(size):
-                found[i] += values[cell[i]]
+def walk(X, feature, threshold, left, right, missing_left, value, roots, scores):
+    """Set the score of each row, by walking from each root to a leaf; see ``TreeScores``."""
+    for i in range(len(X)):
+        total = 0.0
+        for tree in range(len(roots)):
+            node = roots[tree]
+            while left[node] != node:
+                x = X[i, feature[node]]
+                goes_left = x <= threshold[node] or (missing_left[node] and x != x)
+                node = left[node] if goes_left else right[node]
+            total += value[node]
+        scores[i] = total
