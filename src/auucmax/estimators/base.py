@@ -52,23 +52,19 @@ def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
         return model.fit(X, y, **rows)
 
 
-def copy_with(model: Any, **values: Any) -> Any:
-    """Clone a model and set these parameters, also in nested models.
+def free_random_states(model: Any) -> list[str]:
+    """Names of unset random states, also in nested models.
 
-    >>> from auucmax import TwoModels
-    >>> copy_with(TwoModels(control="b"), control=None).control is None
-    True
+    A model that a clone shares, because it is fitted already, is the user's own: left out.
     """
     copy = clone(model)
-    own = _own_parameters(model, copy)
-    return copy.set_params(**{name: values[last] for name, last in own.items() if last in values})
-
-
-def free_random_states(model: Any) -> list[str]:
-    """Names of unset random states, also in nested models."""
-    copy = clone(model)
-    own, values = _own_parameters(model, copy), copy.get_params()
-    return [name for name, last in own.items() if last == "random_state" and values[name] is None]
+    given, copied = {"": model} | model.get_params(), {"": copy} | copy.get_params()
+    found = []
+    for name, value in copied.items():
+        owner, _, last = name.rpartition("__")
+        if last == "random_state" and value is None and copied[owner] is not given[owner]:
+            found.append(name)
+    return found
 
 
 def count_parameters(*models: Any) -> int | None:
@@ -106,18 +102,6 @@ def _count(model: Any) -> int | None:
         members = model.estimators_
         return count_parameters(*(members.ravel() if isinstance(members, np.ndarray) else members))
     return None
-
-
-def _own_parameters(model: Any, copy: Any) -> dict[str, str]:
-    """Full parameter names of a clone, with their last parts.
-
-    A model that a clone shares, because it is fitted already, is the user's own: left out.
-    """
-    given, copied = {"": model} | model.get_params(), {"": copy} | copy.get_params()
-    parts = {name: name.rpartition("__") for name in copied if name}
-    return {
-        name: last for name, (owner, _, last) in parts.items() if copied[owner] is not given[owner]
-    }
 
 
 def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floats | None:
@@ -231,7 +215,7 @@ class UpliftEstimator(BaseEstimator):
 
     def predict(self, X: Any) -> Floats:
         """Predict scores, (n,); people with higher scores should be treated first."""
-        self._check_is_fitted()
+        check_is_fitted(self)
         return self._predict(self._check_rows(X, reset=False))
 
     def formula(self) -> Formula | RankMean:
@@ -240,7 +224,7 @@ class UpliftEstimator(BaseEstimator):
         Raises an InputError for a model whose scores are no sum of linear or logistic parts and
         trees.
         """
-        self._check_is_fitted()
+        check_is_fitted(self)
         return self._formula()
 
     def score(
@@ -289,9 +273,6 @@ class UpliftEstimator(BaseEstimator):
             "the model", "one that has a formula", type(self).__name__,
             "Fit another, or score in Python.",
         )  # fmt: skip
-
-    def _check_is_fitted(self) -> None:
-        check_is_fitted(self)
 
 
 def _check_size(X: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from auucmax._validation import (
     Floats,
@@ -114,7 +114,7 @@ class ScoreOnly(UpliftEstimator):
     def predict(self, X: Any) -> Floats:
         """Scores, (n,): the higher, the sooner a person should be treated."""
         self._check_parameters()
-        self._check_is_fitted()
+        check_is_fitted(self)
         if hasattr(self, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
         scorer = self._scorer()
@@ -126,7 +126,7 @@ class ScoreOnly(UpliftEstimator):
     @property
     def n_parameters_(self) -> int | None:
         """Number of fitted parameters, if known."""
-        self._check_is_fitted()
+        check_is_fitted(self)
         return count_parameters(self._scorer())
 
     def _scorer(self) -> Any:
