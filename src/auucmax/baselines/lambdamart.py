@@ -189,7 +189,7 @@ class UpliftLambdaMART(UpliftEstimator):
     True
     """
 
-    _binary_outcome: ClassVar[bool] = True
+    needs_binary: ClassVar[bool] = True
     _allows_missing = True
 
     def __init__(

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
-from auucmax.estimators.base import UpliftEstimator, row_weights
+from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
 from auucmax.estimators.meta import OverBaseModel, default_model, fit_model, mean_outcome
 
 ORDERS = ("control-first", "treatment-first")
@@ -77,7 +77,7 @@ class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
         second = fit_arm(~first_arm, _with_prediction(X[~first_arm], first))
         models = (first, second) if self.order == "control-first" else (second, first)
         self.control_model_, self.treated_model_ = models
-        self._count(first, second)
+        self.n_parameters_ = count_parameters(first, second)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         if self.order == "control-first":
@@ -168,7 +168,7 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
         else:
             model = clone(self.estimator)
         self.model_ = fit_model(model, self._stack(X, treated), y, weight)
-        self._count(self.model_)
+        self.n_parameters_ = count_parameters(self.model_)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         treated, control = (

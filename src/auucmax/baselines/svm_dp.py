@@ -285,7 +285,7 @@ class SVMDifferentialPrediction(UpliftEstimator):
     0.031
     """
 
-    _binary_outcome: ClassVar[bool] = True
+    needs_binary: ClassVar[bool] = True
 
     def __init__(
         self,
