@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from auucmax._validation import Bools, Floats
-from auucmax.metrics.inference import SKEWED, Shape, Support
+from auucmax.metrics.inference import SKEWED, Support
 from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
 from auucmax.results import Estimate
 
@@ -138,7 +138,7 @@ class CellMeans:
         return Support(self._shape, units, responders, others, self.groups is not None)
 
     @cached_property
-    def _shape(self) -> Shape:
+    def _shape(self) -> str:
         if self.groups is None and np.isin(self.y, (0.0, 1.0)).all():
             return "binary"
         d = self.y - self.means.ravel()[self.place]

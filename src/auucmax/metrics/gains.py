@@ -23,7 +23,7 @@ costs:
 For one arm at a cost of 1 these are the terms of :mod:`auucmax.metrics.curves`, where all rows
 between two cuts have the same M and sums over them are enough; a person with several steps has
 several M, so here the terms are formed for each row. Limits and bands are made by the same
-:class:`auucmax.metrics.curves.CurveSums`.
+:func:`auucmax.metrics.curves.band_of`.
 
 *Random people* get the same arms in the same numbers: their gain is the sum over arms of the share
 of people who get it times its average effect.
@@ -53,7 +53,7 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.metrics.allocation import Allocation, check_costs, check_uplifts
-from auucmax.metrics.curves import CurveSums, UpliftBand, curve_mean, fewest
+from auucmax.metrics.curves import UpliftBand, band_of, curve_mean, fewest
 from auucmax.metrics.inference import (
     AUUCDifference,
     ClusterUnits,
@@ -129,7 +129,7 @@ class ArmRows:
         treated = np.flatnonzero(arm > 0)
         value[treated, arm[treated] - 1] += own[treated]
         value[arm == 0] -= own[arm == 0, None]
-        units = None if clusters is None else ClusterUnits.of(arm, clusters)
+        units = None if clusters is None else ClusterUnits(arm, clusters)
         support = support_of_rows(
             y, arm, weight if is_weighted else None, units, None if model is None else responds,
             binary=bool(np.isin(y, (0.0, 1.0)).all()),
@@ -246,20 +246,22 @@ class Gains:
             ]
         if cross_fitted:
             folds = covariance + self._moments(own - mixed for own, mixed in self.terms())[1]
-        sums = CurveSums(
-            share=self.budget,
-            uplift=self.gain,
-            covariance=covariance,
-            moments=moments,
+        return band_of(
+            self.budget,
+            self.gain,
+            covariance,
+            moments,
+            support,
             means=means,
             signs=self._signs,
-            support=support,
             counted=self.counted(np.sqrt(np.maximum(np.diag(covariance), 0))),
             nobody=self.shares.sum(axis=1) == 0,
             least=support.deviation[0] * np.sqrt(self._squares),
+            level=level,
+            random_state=random_state,
+            folds=folds,
             shares=self.shares,
         )
-        return sums.band(level, random_state, folds=folds)
 
     def difference(
         self, other: Gains | None = None, *, level: float = 0.95, cross_fitted: bool = False
@@ -287,16 +289,7 @@ class Gains:
         declined, least = support.why_no_gain(), support.least_in_top
         if min(one.counted(spread.error, average)[0] for one in both) < least and not declined:
             declined = f"at no budget are there {least} {support.what_in_top}"
-        interval, p_value = student_test(area, spread, level, support, declined)
-        return AUUCDifference(
-            estimate=area,
-            standard_error=float(spread.error),
-            interval=interval,
-            p_value=p_value,
-            level=level,
-            n_rows=len(self.rows.y),
-            declined=declined,
-        )
+        return student_test(area, spread, level, support, declined, len(self.rows.y))
 
     def _moments(self, blocks: Iterable[Floats]) -> tuple[list[Moments], Floats]:
         """Moments of row (or cluster) terms by arm, control last; covariance (J, J).

@@ -52,10 +52,8 @@ class Moments(NamedTuple):
         """Moments of row terms, (n,) or (n, J)."""
         d = terms - terms.mean(axis=0)
         square = d * d
-        d *= square
-        second, third = square.sum(axis=0), d.sum(axis=0)
-        square *= square
-        return cls.of_sums(len(d), second, third, square.sum(axis=0))
+        sums = (square.sum(axis=0), (square * d).sum(axis=0), (square * square).sum(axis=0))
+        return cls.of_sums(len(d), *sums)
 
     @classmethod
     def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
@@ -84,15 +82,13 @@ class Moments(NamedTuple):
         than it should, since its own rows made the mean: each square is divided by 1 - h (Bell and
         McCaffrey 2002, CR2). For clusters of one size that is G / (G - 1).
         """
-        if (leverage >= 1).any():
-            return cls(len(totals), *(np.nan * totals.sum(axis=0) for _ in range(3)))
-        d = totals / np.sqrt(1 - leverage).reshape(-1, *[1] * (totals.ndim - 1))
-        square = d * d
-        plain = (totals * totals).sum(axis=0)
-        spare = (totals**4).sum(axis=0) - plain * plain / len(totals)
-        return cls(
-            len(totals), square.sum(axis=0), (square * d).sum(axis=0), np.maximum(spare, 0.0)
-        )
+        # One that has them all is no evidence.
+        kept = np.where(leverage < 1, 1 - leverage, np.nan)
+        d = totals / np.sqrt(kept).reshape(-1, *[1] * (totals.ndim - 1))
+        square, plain = d * d, totals * totals
+        spare = (plain * plain).sum(axis=0) - plain.sum(axis=0) ** 2 / len(totals)
+        third = (square * d).sum(axis=0)
+        return cls(len(totals), square.sum(axis=0), third, np.maximum(spare, 0.0))
 
 
 class Spread(NamedTuple):
@@ -164,9 +160,8 @@ class ArmMean(NamedTuple):
         return (middle - root) / (1 + c), (middle + root) / (1 + c)
 
 
-#: How the means of the treated and the control rows enter an estimate: their difference, or 1
-#: minus their sum, as in policy risk.
-DIFFERENCE, LESS_BOTH = (1, -1), (-1, -1)
+#: How the means of the treated and the control rows enter an estimate.
+DIFFERENCE = (1, -1)
 
 
 def score_limits(
@@ -211,15 +206,14 @@ def skewed_limits(
     >>> [round(float(end), 2) for end in skewed_limits(10.0, 1.0, 0.5, 1.96)]
     [8.52, 17.67]
     """
-    return estimate - error * _inverse(skew, quantile), estimate - error * _inverse(skew, -quantile)
-
-
-def _inverse(skew: Number, value: Number) -> Number:
-    """Inverse of Hall's transformation, by a cube root."""
     a = np.asarray(skew) / 3
-    some = np.where(np.abs(a) < 1e-6, 1.0, a)
-    found = (np.cbrt(1 + 3 * some * (value - some / 2)) - 1) / some
-    return np.where(np.abs(a) < 1e-6, value, found)[()]
+    is_flat = np.abs(a) < 1e-6
+    a = np.where(is_flat, 1.0, a)
+    low, high = (
+        estimate - error * np.where(is_flat, t, (np.cbrt(1 + 3 * a * (t - a / 2)) - 1) / a)
+        for t in (quantile, -quantile)
+    )
+    return low, high
 
 
 def area_limits(

@@ -30,27 +30,13 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.metrics import inference
-from auucmax.metrics.curves import (
-    ArmSweep,
-    Segments,
-    UpliftBand,
-    allowing_for_folds,
-    curve_sums,
-    decile_table,
-)
-from auucmax.metrics.inference import (
-    AUUCDifference,
-    AUUCInference,
-    Clusters,
-    ClusterUnits,
-    Support,
-)
+from auucmax.metrics.curves import ArmSweep, UpliftBand, decile_table, ranking_band
+from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
 from auucmax.metrics.intervals import Moments, Spread, area_limits, student
-from auucmax.metrics.ranking import RankedRows, RankingKind, blocks, sorted_rows
-from auucmax.metrics.risk import PolicyRiskInference, policy_risks, risk_table
+from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
+from auucmax.metrics.risk import PolicyRiskInference, policy_cells, risk_table
 
 _SHARES_AT_ONCE = 128
-_NONE = (float("nan"), float("nan"))
 
 
 class Levels:
@@ -75,17 +61,12 @@ class Levels:
     [0.0366, 0.0452]
     """
 
-    _responds: Bools | None = None  # where y is adjusted: whether the outcome itself is not 0
-
     def __init__(
-        self,
-        ranked: RankedRows,
-        score: Floats,
-        clusters: Clusters | None,
-        responds: Bools | None = None,
+        self, rows: ScoredRows, clusters: Indices | None = None, responds: Bools | None = None
     ) -> None:
-        self._ranked, self._score, self._clusters = ranked, score, clusters
-        self._responds = responds
+        """Sort validated rows with positive weights; ``responds`` as in :class:`RankedRows`."""
+        self.ranked = sorted_rows(rows, clusters, responds)
+        self._score = rows.score
 
     @classmethod
     def of(
@@ -94,13 +75,10 @@ class Levels:
         score: ArrayLike,
         *,
         treatment: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        propensity: ArrayLike | None = None,
         outcome_model: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         randomised: ArrayLike | None = None,
-        control: Any = None,
-        score_name: str = "score",
+        **more: Any,
     ) -> Levels:
         """Validate and sort rows.
 
@@ -112,15 +90,7 @@ class Levels:
             y = check_column(y, "y")
             responds = inference.rarer_outcome(y)
             y = y - check_column(outcome_model, "outcome_model", len(y))
-        rows = check_rows(
-            y,
-            score,
-            treatment=treatment,
-            control=control,
-            sample_weight=sample_weight,
-            propensity=propensity,
-            score_name=score_name,
-        )
+        rows = check_rows(y, score, treatment=treatment, **more)
         clusters = None if groups is None else check_groups(groups, len(rows.y))
         kept = np.ones(len(rows.y), bool)
         if randomised is not None:
@@ -128,26 +98,10 @@ class Levels:
         if rows.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
             kept = kept & (rows.weight > 0)
         rows, clusters = inference.some_rows(rows, clusters, kept)
-        responds = None if responds is None else responds[kept]
-        return cls.of_rows(rows, clusters, responds)
-
-    @classmethod
-    def of_rows(
-        cls, rows: ScoredRows, clusters: Clusters | None = None, responds: Bools | None = None
-    ) -> Levels:
-        """Sort validated rows with positive weights."""
-        ranked = sorted_rows(rows)
-        clusters = None if clusters is None else clusters[ranked.index]
-        responds = None if responds is None else responds[ranked.index]
-        return cls(ranked, rows.score, clusters, responds)
+        return cls(rows, clusters, None if responds is None else responds[kept])
 
     def __repr__(self) -> str:
         return f"Levels({self.n_rows:,} rows, {len(self.scores):,} different scores)"
-
-    @property
-    def ranked(self) -> RankedRows:
-        """The rows sorted by score, lowest first."""
-        return self._ranked
 
     @cached_property
     def centred(self) -> RankedRows:
@@ -157,9 +111,8 @@ class Levels:
     @cached_property
     def units(self) -> ClusterUnits | None:
         """Clusters of the sorted rows; None if rows are independent."""
-        return (
-            None if self._clusters is None else ClusterUnits.of(self.ranked.treated, self._clusters)
-        )
+        rows = self.ranked
+        return None if rows.clusters is None else ClusterUnits(rows.treated, rows.clusters)
 
     @cached_property
     def support(self) -> Support:
@@ -168,25 +121,21 @@ class Levels:
 
     def _support(self, units: ClusterUnits | None) -> Support:
         rows = self.ranked
-        if rows.squares is not None:
-            return inference.support_of_bins(rows, binary=self.binary)
         weight = rows.arm_weight if rows.is_weighted else None
         return inference.support_of_rows(
-            rows.y, rows.treated, weight, units, self._responds, binary=self.binary
+            rows.y, rows.treated, weight, units, rows.responds, binary=self.binary
         )
 
     @property
     def binary(self) -> bool:
         """Whether every outcome is 0 or 1."""
-        y = self.ranked.y
-        return all(bool((y[block] * y[block] == y[block]).all()) for block in blocks(len(y)))
+        return np.array_equal(np.square(self.ranked.y), self.ranked.y)
 
     @cached_property
     def scores(self) -> Floats:
         """The score of each level, lowest first."""
-        starts = self.ranked.ranking.starts
-        first = self.ranked.index if starts is None else self.ranked.index[starts]
-        return self._score.take(first)
+        rows = self.ranked
+        return self._score.take(rows.order if rows.starts is None else rows.order[rows.starts])
 
     @property
     def n_rows(self) -> int:
@@ -195,7 +144,7 @@ class Levels:
     @property
     def arm_rows(self) -> tuple[int, int]:
         """Number of control and of treated rows."""
-        return self.ranked.arm_rows(False), self.ranked.arm_rows(True)
+        return self.ranked.arm_rows[False], self.ranked.arm_rows[True]
 
     def auuc(self, ranking: RankingKind = "joint") -> float:
         """:func:`auuc_score` of the rows."""
@@ -235,8 +184,7 @@ class Levels:
             # By definition, and not only up to rounding.
             gain, spread = 0.0, spread._replace(error=0.0 * spread.error)
         widening = float(np.hypot(1.0, spread.error / error)) if cross_fitted and error else 1.0
-        bin_error, more = self._bin_costs(ranking)
-        gain_bin_error, gain_more = self._gain_bin_costs(ranking)
+        (bin_error, more), (gain_bin_error, gain_more) = self._bin_costs(ranking)
         # Degrees that bins cannot lower: intervals then contain those of the exact scores.
         degrees = max(min(self.arm_rows) - 1, 1) if bin_error + more else None
         ranks, multiple = ranked.middle_ranks(), ndtri(0.5 + level / 2)
@@ -251,34 +199,40 @@ class Levels:
         )  # fmt: skip
         slack = bin_error + more * float(student(multiple, degrees or 1))
         declined = support.why_no_area()
-        gain_error, gain_interval, p_value, gain_declined = self._gain_test(
+        test = self._test(
             gain, spread, ranks - 0.5, level, cross_fitted,
             more=gain_more, slack=gain_bin_error, degrees=degrees, constant=constant,
         )  # fmt: skip
         return AUUCInference(
             estimate=estimate,
             standard_error=float(widening * error),
-            interval=_NONE if declined else (float(low - slack), float(high + slack)),
+            interval=(np.nan, np.nan) if declined else (float(low - slack), float(high + slack)),
             gain=gain,
-            gain_standard_error=gain_error,
-            gain_interval=gain_interval,
-            p_value=p_value,
+            gain_standard_error=test.standard_error,
+            gain_interval=test.interval,
+            p_value=test.p_value,
             level=level,
             n_rows=self.n_rows,
             bin_error=max(bin_error, gain_bin_error),
             declined=declined,
-            gain_declined=gain_declined,
+            gain_declined=test.declined,
         )
 
     def _moments(
         self, ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool = False
     ) -> list[Moments]:
-        """Moments of row terms, summed within clusters."""
-        if self.units is None:
-            return inference.arm_moments(ranked, psi, slope, full=full)
-        return self.units.moments(self.units.totals(psi))
+        """Moments of row terms by arm, or of their sums within clusters.
 
-    def _gain_test(
+        Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
+        """
+        if self.units is not None:
+            return self.units.moments(self.units.totals(psi))
+        if full:
+            return [Moments.of(psi[ranked.treated == arm]) for arm in (True, False)]
+        variances = ranked.sum_variances(psi, slope)
+        return [Moments(ranked.arm_rows[arm], variances[arm], 0.0, 0.0) for arm in (True, False)]
+
+    def _test(
         self,
         estimate: float,
         spread: Spread,
@@ -288,21 +242,23 @@ class Levels:
         *,
         constant: bool = False,
         **bins: Any,
-    ) -> tuple[float, tuple[float, float], float, str | None]:
-        """Error, interval and p-value of a gain or difference, or why they are missing.
+    ) -> AUUCDifference:
+        """Test of a gain or difference.
 
         ``contrast``: by how much the rank of each line is above the middle, or that of another
         score. ``constant``: of one score for all, of which the gain is known.
         """
-        error = spread.error
+        rows, error = self.ranked, spread.error
         if error > 0:  # else there is no gain, by definition
-            least = inference.least_error(self.ranked, self.support.deviation[1], contrast)
-            error = max(error, least)
+            error = max(error, inference.least_error(rows, self.support.deviation[1], contrast))
         spread = spread._replace(error=error * (np.sqrt(2) if cross_fitted else 1.0))
-        carried = inference.carried_by(self.ranked, contrast)
+        carried = tuple(
+            inference.effective_share(contrast, rows.arm_presence(arm)) for arm in (False, True)
+        )
         declined = None if constant else self.support.why_no_gain(carried)
-        tested = inference.student_test(estimate, spread, level, self.support, declined, **bins)
-        return float(spread.error), *tested, declined
+        return inference.student_test(
+            estimate, spread, level, self.support, declined, self.n_rows, **bins
+        )
 
     def difference(
         self,
@@ -327,27 +283,16 @@ class Levels:
                 )
         # Terms and ranks of the other score in the order of this one: paired row by row.
         place = np.empty(self.n_rows, dtype=np.intp)
-        place[other.ranked.index] = np.arange(self.n_rows)
-        place = place.take(self.ranked.index)
+        place[other.ranked.order] = np.arange(self.n_rows)
+        place = place.take(self.ranked.order)
         psi, none = inference.row_terms(self.centred, ranking)
         psi -= inference.row_terms(other.centred, ranking)[0].take(place)
         contrast = self.ranked.middle_ranks() - other.ranked.middle_ranks().take(place)
         ours, theirs = (
             sum(part.area() for part in levels.centred.parts(ranking)) for levels in (self, other)
         )
-        estimate, spread = float(ours - theirs), Spread.of(self._moments(self.centred, psi, none))
-        error, interval, p_value, declined = self._gain_test(
-            estimate, spread, contrast, level, cross_fitted
-        )
-        return AUUCDifference(
-            estimate=estimate,
-            standard_error=error,
-            interval=interval,
-            p_value=p_value,
-            level=level,
-            n_rows=self.n_rows,
-            declined=declined,
-        )
+        spread = Spread.of(self._moments(self.centred, psi, none))
+        return self._test(float(ours - theirs), spread, contrast, level, cross_fitted)
 
     def curve(
         self, ranking: RankingKind = "joint", *, centred: bool = False
@@ -414,17 +359,17 @@ class Levels:
         """
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
-        ranked = self.ranked
-        sums = curve_sums(
-            ranked.parts(ranking), grid, self.units, self.support, self._responds, ranked.mean()
-        )
-        folds = allowing_for_folds(grid, sums.covariance) if cross_fitted else None
-        return sums.band(level, random_state, folds=folds, critical=critical)
+        parts = self.ranked.parts(ranking)
+        return ranking_band(
+            parts, grid, self.units, self.support, self.ranked.mean(), cross_fitted=cross_fitted,
+            level=level, random_state=random_state, critical=critical,
+        )  # fmt: skip
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
         sweep = ArmSweep.of(self.ranked)
-        risk = policy_risks(sweep, self._rule(share, sweep))
+        chance, _, mean = policy_cells(sweep, self._rule(share, sweep))
+        risk = 1 - (chance * mean).sum(axis=0)
         return float(risk[0]) if share is None or np.ndim(share) == 0 else risk
 
     def policy_risk_inference(
@@ -437,12 +382,7 @@ class Levels:
         found = [
             # A few shares at a time: tables are quadratic in their number.
             risk_table(
-                Segments.of(self.ranked, some, sweep),
-                self.units,
-                self.support,
-                self._responds,
-                level,
-                fixed_cut=share is None,
+                self.ranked, sweep, some, self.units, self.support, level, fixed_cut=share is None
             )
             for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
         ]
@@ -457,14 +397,8 @@ class Levels:
         """The given shares, or the share of people with scores above 0."""
         if share is not None:
             return sweep.on_knots(check_shares(share))
-        return sweep.share[[len(sweep.share) - 1 - self._first_above_zero()]]
+        return sweep.share[[np.count_nonzero(self.scores > 0)]]
 
-    def _first_above_zero(self) -> int:
-        """Number of levels with scores <= 0."""
-        return int(np.searchsorted(self.scores, 0.0, side="right"))
-
-    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """Cost of binning for AUUC and its standard error: 0, since scores are exact."""
-        return 0.0, 0.0
-
-    _gain_bin_costs = _bin_costs  # of centred outcomes
+    def _bin_costs(self, ranking: RankingKind) -> tuple[tuple[float, float], ...]:
+        """What bins cost AUUC and its standard error, and the gain: 0, since scores are exact."""
+        return (0.0, 0.0), (0.0, 0.0)

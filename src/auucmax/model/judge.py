@@ -255,7 +255,7 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
     cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.weight)
     means = None
     if predicted is not None:
-        best_first = predicted[levels.ranked.index[::-1]]
+        best_first = predicted[levels.ranked.order[::-1]]
         parts = [best_first[start:end] for start, end in pairwise(cuts.tolist())]
         means = tuple(float(part.mean()) if len(part) else None for part in parts)
     return Deciles(
