@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,14 @@ from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_row
 from auucmax.metrics.risk import PolicyRiskInference, policy_cells, risk_table
 
 _SHARES_AT_ONCE = 128
+
+
+class RowOptions(TypedDict, total=False):
+    """Options of all metrics: what is known of the rows beside y, score and treatment."""
+
+    sample_weight: ArrayLike | None
+    propensity: ArrayLike | None
+    control: Any
 
 
 class Levels:
@@ -78,7 +86,8 @@ class Levels:
         outcome_model: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         randomised: ArrayLike | None = None,
-        **more: Any,
+        score_name: str = "score",
+        **rows: Unpack[RowOptions],
     ) -> Levels:
         """Validate and sort rows.
 
@@ -90,15 +99,15 @@ class Levels:
             y = check_column(y, "y")
             responds = inference.rarer_outcome(y)
             y = y - check_column(outcome_model, "outcome_model", len(y))
-        rows = check_rows(y, score, treatment=treatment, **more)
-        clusters = None if groups is None else check_groups(groups, len(rows.y))
-        kept = np.ones(len(rows.y), bool)
+        scored = check_rows(y, score, treatment=treatment, score_name=score_name, **rows)
+        clusters = None if groups is None else check_groups(groups, len(scored.y))
+        kept = np.ones(len(scored.y), bool)
         if randomised is not None:
-            kept = check_mask(randomised, "randomised", len(rows.y))
-        if rows.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
-            kept = kept & (rows.weight > 0)
-        rows, clusters = inference.some_rows(rows, clusters, kept)
-        return cls(rows, clusters, None if responds is None else responds[kept])
+            kept = check_mask(randomised, "randomised", len(scored.y))
+        if scored.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
+            kept = kept & (scored.weight > 0)
+        scored, clusters = inference.some_rows(scored, clusters, kept)
+        return cls(scored, clusters, None if responds is None else responds[kept])
 
     def __repr__(self) -> str:
         return f"Levels({self.n_rows:,} rows, {len(self.scores):,} different scores)"
