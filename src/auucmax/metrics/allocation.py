@@ -46,9 +46,6 @@ class Steps(NamedTuple):
     @classmethod
     def joined(cls, parts: list[Steps]) -> Steps:
         """Concatenate lists of steps."""
-        if not parts:
-            none = np.empty(0, dtype=np.intp)
-            return cls(none, none, none, none, *(np.empty(0) for _ in range(3)))
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def best_first(self) -> Indices:
@@ -73,8 +70,10 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
     found: list[Steps] = []
     n_arms = uplift.shape[1]
     for block in blocks(len(uplift)):  # small enough for the processor's cache
-        gains, prices = uplift[block].T.copy(), cost[block].T.copy()
-        free = None if allowed is None else allowed[block].T.copy()
+        own = uplift[block]
+        if allowed is not None:
+            own = np.where(allowed[block], own, -np.inf)
+        gains, prices = own.T.copy(), cost[block].T.copy()
         n = block.stop - block.start
         # Everybody starts at the control. These columns are about the people who may have a
         # further step: who, their arm, its uplift and cost, and the rate of their last step.
@@ -86,14 +85,10 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
             draw = (person * 0x9E3779B1) >> 7
             next_arm, next_gain, next_price = arm.copy(), gain.copy(), price.copy()
             for k in range(n_arms):
-                own, own_price = (gains[k], prices[k]) if number == 0 else (
-                    gains[k][person], prices[k][person],
-                )  # fmt: skip
+                own, own_price = gains[k][person], prices[k][person]
                 more_gain, more_cost = own - gain, own_price - price
                 # No arm is both cheaper and better than a person's own: it would have come first.
                 possible = (more_gain > 0) & (more_cost >= 0)
-                if free is not None:
-                    possible &= free[k][person]
                 with np.errstate(divide="ignore", invalid="ignore"):
                     own_rate = np.where(possible, more_gain / more_cost, -np.inf)
                 # Among arms of the same rate the cheapest: the others are further steps.
@@ -107,8 +102,6 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
                 top[better], next_arm[better] = own_rate[better], k
                 next_gain[better], next_price[better] = own[better], own_price[better]
             on = np.flatnonzero(top > -np.inf)
-            if not len(on):
-                break
             # Rounding could make a later rate the higher one and change the order.
             rate = np.minimum(rate[on], top[on])
             found.append(
@@ -124,6 +117,8 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
             )
             person, arm = person[on], next_arm[on]
             gain, price = next_gain[on], next_price[on]
+            if not len(on):
+                break
     return Steps.joined(found)
 
 
@@ -187,7 +182,6 @@ class Allocation:
         *,
         people: Floats | None = None,
         fold: NDArray[Any] | None = None,
-        is_score: bool = False,
     ) -> Self:
         """Allocate by uplifts (n, K) from models trained on other rows.
 
@@ -197,7 +191,6 @@ class Allocation:
         fold : (n,) if the uplifts come from models of several folds: each fold spends the budget
             by itself. A fold with high uplifts was scored by a model trained on folds with high
             outcomes, so its own outcomes are low; cut at one rate, it would be preferred.
-        is_score : the only column is a score, which ranks people down to everyone.
         """
         people = np.ones(len(uplift)) if people is None else people
         fold = np.zeros(len(uplift)) if fold is None else fold
@@ -205,21 +198,16 @@ class Allocation:
         for number in np.unique(fold):
             own = np.flatnonzero(fold == number)
             free = None if allowed is None else allowed[own]
-            if is_score:
-                steps = score_steps(uplift[own, 0], cost[own, 0])
-            else:
-                steps = arm_steps(uplift[own], cost[own], free)
+            steps = arm_steps(uplift[own], cost[own], free)
             steps = steps.take(steps.best_first())
-            # The first step of each rate; rates may be infinite, whose difference is not a number.
-            first = np.flatnonzero(np.append(True, steps.rate[1:] != steps.rate[:-1]))
-            first = first[: len(steps.rate)]
-            sizes = np.diff(np.append(first, len(steps.rate)))
             paid = np.cumsum(steps.cost * people[own][steps.person]) / people[own].sum()
-            end = paid[first + sizes - 1]
-            starts.append(np.repeat(np.concatenate([[0.0], end])[: len(end)], sizes))
-            ends.append(np.repeat(end, sizes))
+            paid = np.append(0.0, paid)
+            sizes = np.unique(-steps.rate, return_counts=True)[1]  # of steps of one rate
+            cuts = paid[np.append(0, np.cumsum(sizes))]
+            starts.append(np.repeat(cuts[:-1], sizes))
+            ends.append(np.repeat(cuts[1:], sizes))
             found.append(steps._replace(person=own[steps.person]))
-            most[own] = end[-1] if len(end) else 0.0
+            most[own] = paid[-1]
         steps = Steps.joined(found)
         order = np.argsort(steps.person, kind="stable")
         return cls(

@@ -14,14 +14,13 @@ rows: nothing below asks how they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
 from auucmax.data.reading import read_table
@@ -31,8 +30,6 @@ from auucmax.metrics.inference import ClusterUnits, Support
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RANKINGS, RankedRows, RankingKind, rank_rows
 from auucmax.rows import Batch, Rows, Sample
-
-Predict = Callable[[NDArray[Any]], Floats]
 
 N_BINS = 65_536
 
@@ -330,18 +327,44 @@ def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevel
 
     The evaluation is honest only if the score was not fitted on these rows.
     """
-    predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
     n_bins = check_whole(n_bins, "n_bins", 1)
-    (sample,) = rows.total(partial(score_sample, predict=predict, size=16 * n_bins))
+    summary = _Scored(model, rows.names, 16 * n_bins)
+    (sample,) = rows.total(summary)
     if not len(sample.values):
         raise ValueError(
             "rows should hold at least one row to evaluate, got none. Check the source."
         )
     # Nothing in the proofs asks how edges were found, so these rows may choose them.
-    edges = score_edges(sample.values, n_bins)
-    (levels,) = rows.total(partial(binned, predict=predict, edges=edges))
+    (levels,) = rows.total(replace(summary, edges=score_edges(sample.values, n_bins)))
     levels.check_arms()
     return cast(BinnedLevels, levels)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Summary of a batch: a random sample of its scores or, with ``edges``, their bins."""
+
+    model: Any
+    names: tuple[str, ...]
+    size: int
+    edges: Floats | None = None
+
+    def __call__(self, batch: Batch) -> Sample | BinnedLevels:
+        X: Any = batch.X
+        if hasattr(self.model, "feature_names_in_"):  # the model checks names and their order
+            X = pd.DataFrame(X, columns=list(self.names))
+        score = np.zeros(0)
+        if len(batch.y):
+            predict = getattr(self.model, "predict", self.model)
+            score = check_column(predict(X), "score", len(batch.y))
+        if self.edges is None:
+            return Sample.of(score, batch.keys, self.size)
+        if batch.weight is not None:  # sums of numbers of rows have no place for them
+            raise ValueError(
+                "rows whose scores are put into bins should all weigh 1, got weights. Read the "
+                "rows into memory, and pass sample_weight."
+            )
+        return BinnedLevels.of(batch.y, score, batch.treated, self.edges)
 
 
 def column_levels(
@@ -405,37 +428,3 @@ def column_levels(
     )
     levels.check_arms()
     return levels
-
-
-@dataclass(frozen=True)
-class NamedPredict:
-    """A model's ``predict`` for rows from a source, by column names if it needs them."""
-
-    model: Any
-    names: tuple[str, ...]
-
-    def __call__(self, X: NDArray[Any]) -> Floats:
-        if hasattr(self.model, "feature_names_in_"):  # the model checks names and their order
-            return np.asarray(self.model.predict(pd.DataFrame(X, columns=list(self.names))))
-        return np.asarray(self.model.predict(X))
-
-
-def _scores(batch: Batch, predict: Predict) -> Floats:
-    if len(batch.y) == 0:
-        return np.zeros(0)
-    return check_column(predict(batch.X), "score", len(batch.y))
-
-
-def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
-    """Batch summary: a random sample of the scores."""
-    return Sample.of(_scores(batch, predict), batch.keys, size)
-
-
-def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
-    """Batch summary: scores in bins with these edges."""
-    if batch.weight is not None:  # sums of numbers of rows have no place for them
-        raise ValueError(
-            "rows whose scores are put into bins should all weigh 1, got weights. Read the rows "
-            "into memory, and pass sample_weight."
-        )
-    return BinnedLevels.of(batch.y, _scores(batch, predict), batch.treated, edges)

@@ -330,7 +330,7 @@ def policy_curve(
     names = trial.roles.arms[1:]
     cost = np.broadcast_to(np.array(costs, dtype=np.float64), uplift.shape)
     groups = None if trial.groups is None else np.unique(trial.groups, return_inverse=True)[1]
-    rows = AllocationRows.of(
+    rows = AllocationRows(
         trial.benefit, trial.arm, cost, chance=trial.propensity, clusters=groups,
         model=_outcome_model(trial, uplift, groups, fold),
     )  # fmt: skip
