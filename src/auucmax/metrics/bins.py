@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
+from auucmax._validation import Floats, check_choice, check_column, check_mask, check_whole
 from auucmax.data.reading import read_table
 from auucmax.data.table_errors import check_columns
 from auucmax.metrics.curves import ArmSweep
@@ -210,18 +210,7 @@ class BinnedLevels(Levels):
         outcomes the limit is reached: treated responders on top of each bin, control responders at
         its bottom.
         """
-        ranked, totals, arms = self._sizes(ranking)
-        outcome, size = self.sums[:, :, 1], self.sums[:, :, 3]
-        cost = np.zeros_like(ranked)
-        # The sums of positive outcomes and of the sizes of negative ones.
-        for both, most in (
-            (size + outcome, self.outcome_high),
-            (size - outcome, -self.outcome_low),
-        ):
-            if most > 0:
-                part = np.maximum(both / 2, 0.0)
-                cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
-        return float((cost * self._mixed / (2 * totals * arms)).sum())
+        return self._costs(ranking)[0]
 
     def _bin_costs(self, ranking: RankingKind) -> tuple[tuple[float, float], ...]:
         own = self._costs(ranking)
@@ -248,18 +237,28 @@ class BinnedLevels(Levels):
         change of psi. There u_i changes by at most (n_b - 1)/(2n), and the curve V_i, which counts
         half of the bin, by at most half of the sum of the absolute terms of the bin.
         """
-        ranked, totals, arms = self._sizes(ranking)
-        if arms.min() < 2:
-            return self.auuc_error(ranking), float("nan")
-        rows, _, square, size = np.moveaxis(self.sums, 2, 0)
+        check_choice(ranking, "ranking", RANKINGS)
+        self.check_arms()
+        rows, outcome, square, size = np.moveaxis(self.sums, 2, 0)
+        ranked = rows  # with each arm
+        if ranking == "joint":
+            ranked = np.broadcast_to(rows.sum(axis=0), rows.shape)
+        totals, arms = ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
+        mixed = self.low < self.high  # bins of one score cost nothing
+        cost = np.zeros_like(ranked)
+        for sign, most in ((1, self.outcome_high), (-1, -self.outcome_low)):
+            if most > 0:
+                # The sum of the positive outcomes, or of the sizes of the negative ones.
+                part = np.maximum((size + sign * outcome) / 2, 0.0)
+                cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
+        error = (cost * mixed / (2 * totals * arms)).sum()
         terms = size / arms
         if ranking == "joint":
             terms = np.broadcast_to(terms.sum(axis=0), terms.shape)
         own, curve = np.maximum(ranked - 1, 0.0) / (2 * totals * arms), terms / (2 * totals)
         squares = own**2 * square + 2 * own * curve * size + curve**2 * rows
-        squares = (squares * self._mixed).sum(axis=1, keepdims=True)
-        norm = float(np.sqrt((squares * arms / (arms - 1)).sum()))
-        return self.auuc_error(ranking), norm
+        correction = np.divide(arms, arms - 1, out=np.full_like(arms, np.nan), where=arms > 1)
+        return float(error), float(np.sqrt((squares * mixed * correction).sum()))
 
     def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
         if share is None and ((self.low <= 0) & (self.high > 0)).any():
@@ -268,19 +267,6 @@ class BinnedLevels(Levels):
                 "both signs. Pass share=..., or make 0 one of the edges."
             )
         return super()._rule(share, sweep)
-
-    @property
-    def _mixed(self) -> Bools:
-        """Bins with several distinct scores, the only ones where binning matters."""
-        return self.low < self.high
-
-    def _sizes(self, ranking: str) -> tuple[Floats, Floats, Floats]:
-        """Rows per bin ranked with each arm (2, B), their total, and the arm's (2, 1)."""
-        check_choice(ranking, "ranking", RANKINGS)
-        self.check_arms()
-        rows = self.sums[:, :, 0]
-        ranked = rows if ranking == "separate" else np.broadcast_to(rows.sum(axis=0), rows.shape)
-        return ranked, ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
 
 
 def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:

@@ -36,14 +36,13 @@ from scipy.special import ndtri
 
 from auucmax._validation import Bools, Floats
 from auucmax.metrics.inference import ClusterUnits, Support, rarer_outcome
-from auucmax.metrics.intervals import DIFFERENCE, ArmMean, Moments, area_limits, student
+from auucmax.metrics.intervals import ArmMean, Moments, area_limits, student
 from auucmax.metrics.ranking import RankedRows
 from auucmax.results import Shown
 
 _N_DRAWS = 10_000
 
 
-@dataclass(frozen=True)
 class ArmSweep:
     """Totals of each arm in the top share: knots of piecewise linear functions.
 
@@ -51,18 +50,11 @@ class ArmSweep:
     weight of its rows above each knot and their weighted outcome.
     """
 
-    share: Floats
-    people: dict[bool, Floats]
-    outcome: dict[bool, Floats]
-
-    @classmethod
-    def of(cls, part: RankedRows) -> ArmSweep:
-        total, sums = part.from_top(part.weight), part.from_top
-        return cls(
-            share=total / total[-1],
-            people={arm: sums(part.arm_presence(arm)) for arm, _ in part.arms},
-            outcome={arm: sums(part.arm_outcome(arm)) for arm, _ in part.arms},
-        )
+    def __init__(self, part: RankedRows) -> None:
+        total = part.from_top(part.weight)
+        self.share: Floats = total / total[-1]
+        self.people = {arm: part.from_top(part.arm_presence(arm)) for arm, _ in part.arms}
+        self.outcome = {arm: part.from_top(part.arm_outcome(arm)) for arm, _ in part.arms}
 
     def curve(self, centre: float = 0.0) -> Floats:
         """Uplift curve of y - centre at the knots, for the arms ranked here."""
@@ -99,17 +91,17 @@ def decile_table(part: RankedRows, bins: int, level: float, support: Support) ->
         return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
 
     counts, values, responders, moments, means = {}, {}, [], [], []
-    for arm, name in ((True, "treated"), (False, "control")):
+    for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
         own = part.treated == arm
         n = sums(part.rows * own)
         people = sums(part.arm_presence(arm))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = sums(part.arm_outcome(arm)) / people
             squares = sums(own * part.squares_around(np.nan_to_num(mean)[number]))
-            moments.append(Moments(n, squares / people**2 * n / (n - 1), 0.0, 0.0))
+            moments.append(Moments(n, squares / people**2 * n / (n - 1)))
         counts[name] = n.astype(np.intp)
         values[f"mean_{name}"] = mean
-        means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1)))
+        means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
         responders.append(sums(own * (part.y != 0)))
     uplift = means[0].mean - means[1].mean
     ends = area_limits(
@@ -137,7 +129,7 @@ class Segments:
 
     def __init__(self, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> None:
         self.part = part
-        self.sweep = sweep or ArmSweep.of(part)
+        self.sweep = sweep or ArmSweep(part)
         self.share = self.sweep.on_knots(share)
         knots = self.sweep.share
         # A share cuts one level; segments end on both sides of the levels that are cut.
@@ -302,14 +294,12 @@ def band_of(
     support: Support,
     *,
     means: Sequence[ArmMean] | None,
-    signs: Sequence[int],
     counted: Floats,
     nobody: Bools,
     least: Floats,
     level: float,
     random_state: int | Generator | None,
     folds: Floats | None = None,
-    critical: float | None = None,
     shares: Floats | None = None,
 ) -> UpliftBand:
     """Curve of an allocation at J shares or budgets, with bands that are NaN where not valid.
@@ -317,14 +307,13 @@ def band_of(
     Parameters
     ----------
     covariance : (J, J) of the curve. moments : of the arms, or of all clusters.
-    means, signs : of y M for 0/1 outcomes, of 1 - y if that is the rarer one (the signs of the
-        means in the curve are then turned).
+    means : of y M for 0/1 outcomes, of 1 - y if that is the rarer one (their signs are then
+        turned).
     counted : (J,) how many rows or clusters the limits at a share rest on.
     nobody : (J,) where nobody is treated, which is exact.
     least : no error is below it (:func:`auucmax.metrics.inference.least_error`).
     folds : the covariance of rows that models of several folds have ranked, where that is so
         (:func:`allowing_for_folds`).
-    critical : that of another band, instead of draws.
     shares : (J, K) if there are several arms.
     """
     before = np.maximum(np.diag(covariance), 0)
@@ -343,21 +332,20 @@ def band_of(
             f"at some {at} the top holds fewer than {support.least_in_top} {support.what_in_top}"
         )
     one = float(ndtri(0.5 + level / 2))
-    if critical is None:
-        critical = one
-        vary = held & (variance > 0)
-        if vary.any():
-            of_those = covariance[np.ix_(vary, vary)]
-            draws = largest_draws(of_those, np.sqrt(variance[vary]), random_state)
-            # Noise of the draws must not make the band for all shares the narrower one.
-            critical = max(float(np.quantile(draws, level)), one)
+    critical = one
+    vary = held & (variance > 0)
+    if vary.any():
+        of_those = covariance[np.ix_(vary, vary)]
+        draws = largest_draws(of_those, np.sqrt(variance[vary]), random_state)
+        # Noise of the draws must not make the band for all shares the narrower one.
+        critical = max(float(np.quantile(draws, level)), one)
     lower, upper, all_lower, all_upper = (
         # Nobody treated is exact.
         np.where(where, np.where(nobody, 0.0, end), np.nan)
         for multiple, where in ((one, alone), (critical, held))
         for end in area_limits(
             uplift, moments, multiple, support,
-            means=means, signs=signs, cautious=True, widening=widening, least=least,
+            means=means, cautious=True, widening=widening, least=least,
         )
     )  # fmt: skip
     return UpliftBand(
@@ -389,8 +377,8 @@ def ranking_band(
 ) -> UpliftBand:
     """Curve of a ranking at some shares, with bands; ``units`` if rows are clustered.
 
-    ``centre`` is subtracted from the outcomes: the mean of all of them. ``how``: the level, draws
-    and critical value of :func:`band_of`.
+    ``centre`` is subtracted from the outcomes: the mean of all of them. ``how``: the level and
+    draws of :func:`band_of`.
     """
     is_binary = support.shape == "binary"
     uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
@@ -412,7 +400,7 @@ def ranking_band(
                 correction = rows / (rows - 1) if rows > 1 else np.nan
                 own = segments.covariance(arm, factors) * correction
                 covariance += own
-                of_arms[arm] = Moments(rows, np.maximum(np.diag(own), 0), 0.0, 0.0)
+                of_arms[arm] = Moments(rows, np.maximum(np.diag(own), 0))
                 if part.squares is None and not is_binary:
                     of_arms[arm] = segments.moments(arm, factors)
             n = segments.in_top_counts(np.ones(len(part.y), bool), arm)
@@ -421,7 +409,8 @@ def ranking_band(
                 won = segments.sums(part.arm_outcome(arm))
                 some, others = won @ in_top, n - won @ in_top
                 rare = won if centre <= 0.5 else segments.rows(arm) - won
-                responders[arm] = rows, (rare @ in_top, rare @ in_top**2)
+                sign = 1 if arm == (centre <= 0.5) else -1
+                responders[arm] = rows, (rare @ in_top, rare @ in_top**2), sign
             if part.squares is None:
                 chosen = rarer_outcome(part.y) if part.responds is None else part.responds
                 some, others = (segments.in_top_counts(own, arm) for own in (chosen, ~chosen))
@@ -443,7 +432,6 @@ def ranking_band(
         moments,
         support,
         means=means,
-        signs=DIFFERENCE if centre <= 0.5 else DIFFERENCE[::-1],
         counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
         nobody=grid == 0,
         least=support.deviation[0] * np.sqrt(squares),
@@ -453,14 +441,14 @@ def ranking_band(
 
 
 def curve_mean(
-    rows: int, sums: tuple[Floats, Floats], variance: Floats, support: Support
+    rows: int, sums: tuple[Floats, Floats], sign: int, variance: Floats, support: Support
 ) -> ArmMean:
     """Mean of z = y M over an arm's rows, from the sums of z and z^2.
 
     Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.
     Their reach is scaled to the variance of the centred terms, which is that of neither mean.
     """
-    mean = ArmMean.of(rows, sums, (1.0, 1.0), variance, clustered=support.clustered)
+    mean = ArmMean.of(rows, sums, variance, sign=sign, clustered=support.clustered)
     # The band looks farther into the tails than Wilson's limits are good for with few rows.
     return mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1))
 

@@ -169,7 +169,7 @@ class Gains:
             for own, count in zip(self._behind, chosen, strict=True):
                 own[0] += ((whole * count) @ mine)[1:]
                 own[1] += np.einsum("i,ikj->kj", count * (arm == 0), part)
-        self._signs = (*[1 if is_rare else -1] * n_arms, -1 if is_rare else 1)
+        self._sign = 1 if is_rare else -1
         self.gain, self.shares = curve[:size], shares[:size]
         random = shares @ rows.effects
         self.random_gain = random[:size]
@@ -221,7 +221,13 @@ class Gains:
         if support.shape == "binary":
             sizes = np.bincount(rows.arm).tolist()
             means = [
-                curve_mean(sizes[k], (self._z[0, k], self._z[1, k]), own.variance, support)
+                curve_mean(
+                    sizes[k],
+                    (self._z[0, k], self._z[1, k]),
+                    self._sign if k else -self._sign,
+                    own.variance,
+                    support,
+                )
                 for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True)
             ]
         if cross_fitted:
@@ -233,7 +239,6 @@ class Gains:
             moments,
             support,
             means=means,
-            signs=self._signs,
             counted=self.counted(np.sqrt(np.maximum(np.diag(covariance), 0))),
             nobody=self.shares.sum(axis=1) == 0,
             least=support.deviation[0] * np.sqrt(self._squares),

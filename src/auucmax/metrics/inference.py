@@ -301,8 +301,9 @@ def area_means(
             found[arm] = ArmMean.of(
                 part.arm_rows[arm],
                 (first[arm], second[arm]),
-                (3 / 2, 3 / 3),
                 moments[0 if arm else 1].variance,
+                sign=1 if arm else -1,
+                pseudo=(3 / 2, 3 / 3),
                 clustered=clustered,
             )
     return [found[True], found[False]]

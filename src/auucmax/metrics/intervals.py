@@ -44,8 +44,8 @@ class Moments(NamedTuple):
 
     units: Number
     variance: Number
-    third: Number
-    fourth: Number
+    third: Number = 0.0
+    fourth: Number = 0.0
 
     @classmethod
     def of(cls, terms: Floats) -> Self:
@@ -124,21 +124,24 @@ class ArmMean(NamedTuple):
     The variance of z is taken as ``size`` theta - theta^2, as if theta were the chance of a z of
     this size: of a 0/1 outcome times a rank u, size is sum of z^2 / sum of z. ``inflation`` is the
     variance of the arm's part in the estimate over that of its mean of z: ranks and clusters.
+    ``sign``: how the mean enters the estimate.
     """
 
     mean: Number
     size: Number
     inflation: Number
     rows: Number
+    sign: int = 1
 
     @classmethod
     def of(
         cls,
         rows: Number,
         sums: tuple[Number, Number],
-        pseudo: tuple[Number, Number],
         variance: Number,
         *,
+        sign: int = 1,
+        pseudo: tuple[float, float] = (1.0, 1.0),
         clustered: bool = False,
     ) -> Self:
         """Make a mean from sums of z and z^2; ``variance`` is its share of the estimate's.
@@ -150,7 +153,8 @@ class ArmMean(NamedTuple):
         own = np.maximum(square - total**2 / rows, 0.0) / (rows * np.maximum(rows - 1, 1))
         least, most = _INFLATION
         inflation = np.clip(_ratio(variance, own, 1.0), least, np.inf if clustered else most)
-        return cls(total / rows, (square + pseudo[1]) / (total + pseudo[0]), inflation, rows)
+        size = (square + pseudo[1]) / (total + pseudo[0])
+        return cls(total / rows, size, inflation, rows, sign)
 
     def limits(self, multiple: Number) -> tuple[Number, Number]:
         """Solve (mean - theta)^2 <= multiple^2 inflation (size theta - theta^2) / rows."""
@@ -160,15 +164,8 @@ class ArmMean(NamedTuple):
         return (middle - root) / (1 + c), (middle + root) / (1 + c)
 
 
-#: How the means of the treated and the control rows enter an estimate.
-DIFFERENCE = (1, -1)
-
-
 def score_limits(
-    estimate: Number,
-    means: Sequence[ArmMean],
-    multiple: Number,
-    signs: Sequence[int] = DIFFERENCE,
+    estimate: Number, means: Sequence[ArmMean], multiple: Number
 ) -> tuple[Number, Number]:
     """Limits of a sum or difference of arm means, from the score limits of each.
 
@@ -181,14 +178,14 @@ def score_limits(
 
     Examples
     --------
-    >>> none, one = (ArmMean(k / 50, 1.0, 1.0, 50) for k in (0, 1))
+    >>> none, one = (ArmMean(k / 50, 1.0, 1.0, 50, sign) for k, sign in ((0, 1), (1, -1)))
     >>> [round(float(end), 3) for end in score_limits(-1 / 50, (none, one), 1.96)]
     [-0.105, 0.053]
     """
     below, above = 0.0, 0.0
-    for arm, sign in zip(means, signs, strict=True):
+    for arm in means:
         low, high = arm.limits(multiple)
-        reach = (arm.mean - low, high - arm.mean)[::sign]
+        reach = (arm.mean - low, high - arm.mean)[:: arm.sign]
         below, above = np.hypot(below, reach[0]), np.hypot(above, reach[1])
     return estimate - below, estimate + above
 
@@ -223,7 +220,6 @@ def area_limits(
     support: Support | None = None,
     *,
     means: Sequence[ArmMean] | None = None,
-    signs: Sequence[int] = DIFFERENCE,
     cautious: bool = False,
     widening: Number = 1.0,
     degrees: float | None = None,
@@ -231,9 +227,8 @@ def area_limits(
 ) -> tuple[Number, Number]:
     """Limits of AUUC, curve points or risks; ``multiple`` is a normal quantile.
 
-    Score limits if there are ``means`` of the arms, with the ``signs`` that they have in the
-    estimate, otherwise Student's with Hall's transformation where outcomes are skewed (without
-    ``support``: always). ``cautious``: the wider of the two at each end, for intervals that are to
+    Score limits if there are ``means`` of the arms, otherwise Student's with Hall's transformation
+    where outcomes are skewed (without ``support``: always). ``cautious``: the wider of the two at each end, for intervals that are to
     hold at many shares at once, where the noise of the estimated skewness tells. ``widening``
     multiplies the standard error; ``degrees`` of freedom replace those of the moments. ``least``:
     no limit is closer than Student's with this standard error.
@@ -246,7 +241,7 @@ def area_limits(
         is_estimated = support is not None and support.clustered
         quantile = student(multiple, degrees) if is_estimated else multiple
         wide = [arm._replace(inflation=arm.inflation * widening**2) for arm in means]
-        return score_limits(estimate, wide, quantile, signs)
+        return score_limits(estimate, wide, quantile)
     quantile, error = student(multiple, degrees), widening * spread.error
     skew = spread.skew if support is None or support.shape == "skewed" else 0.0
     low, high = skewed_limits(estimate, error, skew, quantile)

@@ -239,7 +239,7 @@ class Levels:
         if full:
             return [Moments.of(psi[ranked.treated == arm]) for arm in (True, False)]
         variances = ranked.sum_variances(psi, slope)
-        return [Moments(ranked.arm_rows[arm], variances[arm], 0.0, 0.0) for arm in (True, False)]
+        return [Moments(ranked.arm_rows[arm], variances[arm]) for arm in (True, False)]
 
     def _test(
         self,
@@ -311,7 +311,7 @@ class Levels:
         ``centred``: of outcomes less their mean, the curve that :meth:`band` encloses.
         """
         centre = self.ranked.mean() if centred else 0.0
-        sweeps = [ArmSweep.of(part) for part in self.ranked.parts(ranking)]
+        sweeps = [ArmSweep(part) for part in self.ranked.parts(ranking)]
         curves = [sweep.curve(centre) for sweep in sweeps]
         if ranking == "joint":
             return sweeps[0].share, curves[0]
@@ -323,7 +323,7 @@ class Levels:
 
     def qini_curve(self) -> tuple[Floats, Floats]:
         """:func:`qini_curve`: shares and values where the score changes."""
-        sweep = ArmSweep.of(self.ranked)
+        sweep = ArmSweep(self.ranked)
         treated, control = sweep.people[True], sweep.people[False]
         ratio = np.divide(treated, control, out=np.zeros_like(treated), where=control > 0)
         return sweep.share, (sweep.outcome[True] - sweep.outcome[False] * ratio) / treated[-1]
@@ -340,7 +340,7 @@ class Levels:
         shares = check_shares(share)
         uplift = np.zeros(len(shares))
         for part in self.ranked.parts(ranking):
-            sweep = ArmSweep.of(part)
+            sweep = ArmSweep(part)
             for arm, sign in part.arms:
                 uplift += sign * sweep.mean_at(shares, arm)[1]
         return uplift if np.ndim(share) else float(uplift[0])
@@ -359,24 +359,22 @@ class Levels:
         random_state: int | Generator | None = 0,
         *,
         cross_fitted: bool = False,
-        critical: float | None = None,
     ) -> UpliftBand:
         """:func:`uplift_band`: the centred curve with pointwise and simultaneous intervals.
 
-        ``cross_fitted`` as in :meth:`inference`, for shares that end with 1. ``critical``: that of
-        another band, in the place of one for these shares.
+        ``cross_fitted`` as in :meth:`inference`, for shares that end with 1.
         """
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
         parts = self.ranked.parts(ranking)
         return ranking_band(
             parts, grid, self.units, self.support, self.ranked.mean(), cross_fitted=cross_fitted,
-            level=level, random_state=random_state, critical=critical,
+            level=level, random_state=random_state,
         )  # fmt: skip
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
-        sweep = ArmSweep.of(self.ranked)
+        sweep = ArmSweep(self.ranked)
         chance, _, mean = policy_cells(sweep, self._rule(share, sweep))
         risk = 1 - (chance * mean).sum(axis=0)
         return float(risk[0]) if share is None or np.ndim(share) == 0 else risk
@@ -386,7 +384,7 @@ class Levels:
     ) -> PolicyRiskInference:
         """:func:`policy_risk_inference`: policy risk with standard errors and intervals."""
         check_level(level)
-        sweep = ArmSweep.of(self.ranked)
+        sweep = ArmSweep(self.ranked)
         shares = self._rule(share, sweep)
         found = [
             # A few shares at a time: tables are quadratic in their number.

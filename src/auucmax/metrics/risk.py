@@ -115,7 +115,7 @@ def risk_table(
         if units is None:
             counts = segments.rows(arm) @ (inside[k] > 0)
             variance = np.maximum(np.diag(segments.covariance(arm, factors)), 0.0)
-            own = Moments(counts, variance, 0.0, 0.0)
+            own = Moments(counts, variance)
             if support.shape == "skewed" and part.squares is None:
                 own = segments.moments(arm, factors)
         else:
@@ -133,7 +133,7 @@ def risk_table(
         asked = np.where(chance[k] > 0, chance[k], 1.0)
         ones = mean[k] * n
         of_cell = ArmMean.of(
-            n, (ones, ones), (1.0, 1.0), own.variance / asked**2, clustered=support.clustered
+            n, (ones, ones), own.variance / asked**2, sign=-1, clustered=support.clustered
         )
         means.append(of_cell._replace(mean=chance[k] * of_cell.mean, size=chance[k]))
     if units is not None and not units.within_arms:
@@ -154,7 +154,7 @@ def risk_table(
     error = Spread.of(moments).error
     ends = area_limits(
         risk, moments, ndtri(0.5 + level / 2), support,
-        means=means if is_binary else None, signs=(-1, -1),
+        means=means if is_binary else None,
     )  # fmt: skip
     fewest = np.where(chance[:, None] > 0, counted, np.inf).min(axis=0)
     reasons = [support.why_no_risk(*cells) for cells in fewest.T.tolist()]
