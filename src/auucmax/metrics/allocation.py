@@ -70,38 +70,33 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
     found: list[Steps] = []
     n_arms = uplift.shape[1]
     for block in blocks(len(uplift)):  # small enough for the processor's cache
-        own = uplift[block]
+        gains, prices = uplift[block].T.copy(), cost[block].T.copy()
         if allowed is not None:
-            own = np.where(allowed[block], own, -np.inf)
-        gains, prices = own.T.copy(), cost[block].T.copy()
+            gains[~allowed[block].T] = -np.inf
         n = block.stop - block.start
         # Everybody starts at the control. These columns are about the people who may have a
         # further step: who, their arm, its uplift and cost, and the rate of their last step.
         person, arm = np.arange(n), np.full(n, -1)
         gain, price, rate = np.zeros(n), np.zeros(n), np.full(n, np.inf)
         for number in range(n_arms):
-            top, n_equal = np.full(len(person), -np.inf), np.ones(len(person), np.int64)
-            # Arms with the same uplift and cost are shared: the j-th is taken once in j times.
-            draw = (person * 0x9E3779B1) >> 7
-            next_arm, next_gain, next_price = arm.copy(), gain.copy(), price.copy()
-            for k in range(n_arms):
-                own, own_price = gains[k][person], prices[k][person]
-                more_gain, more_cost = own - gain, own_price - price
-                # No arm is both cheaper and better than a person's own: it would have come first.
-                possible = (more_gain > 0) & (more_cost >= 0)
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    own_rate = np.where(possible, more_gain / more_cost, -np.inf)
-                # Among arms of the same rate the cheapest: the others are further steps.
-                equal = (own_rate == top) & possible
-                better = (own_rate > top) | (equal & (own_price < next_price))
-                equal &= own_price == next_price
-                better |= equal & (own > next_gain)  # among arms that cost nothing more
-                equal &= own == next_gain
-                n_equal = np.where(better, 1, n_equal + equal)
-                better |= equal & (draw % n_equal == 0)
-                top[better], next_arm[better] = own_rate[better], k
-                next_gain[better], next_price[better] = own[better], own_price[better]
+            more_gain, more_cost = gains - gain, prices - price
+            # No arm is both cheaper and better than a person's own: it would have come first.
+            best = (more_gain > 0) & (more_cost >= 0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rates = np.where(best, more_gain / more_cost, -np.inf)
+            top = rates.max(axis=0)
+            best &= rates == top
+            if (best.sum(axis=0, dtype=np.int32) > 1).any():
+                # Among arms of the same rate the cheapest: the others are further steps. Among arms
+                # that cost nothing more the one that gains most.
+                best &= prices == np.where(best, prices, np.inf).min(axis=0)
+                best &= gains == np.where(best, gains, -np.inf).max(axis=0)
+                # Arms with the same uplift and cost are shared: the j-th is taken once in j times.
+                draw = (person * 0x9E3779B1) >> 7
+                best &= draw % np.maximum(np.cumsum(best, axis=0), 1) == 0
             on = np.flatnonzero(top > -np.inf)
+            chosen = n_arms - 1 - best[::-1, on].argmax(axis=0)
+            next_gain, next_price = gains[chosen, on], prices[chosen, on]
             # Rounding could make a later rate the higher one and change the order.
             rate = np.minimum(rate[on], top[on])
             found.append(
@@ -109,16 +104,16 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
                     person=person[on] + block.start,
                     number=np.full(len(on), number),
                     before=arm[on],
-                    arm=next_arm[on],
-                    cost=next_price[on] - price[on],
-                    uplift=next_gain[on] - gain[on],
+                    arm=chosen,
+                    cost=next_price - price[on],
+                    uplift=next_gain - gain[on],
                     rate=rate,
                 )
             )
-            person, arm = person[on], next_arm[on]
-            gain, price = next_gain[on], next_price[on]
             if not len(on):
                 break
+            person, arm, gain, price = person[on], chosen, next_gain, next_price
+            gains, prices = gains[:, on], prices[:, on]
     return Steps.joined(found)
 
 
@@ -213,18 +208,6 @@ class Allocation:
         return cls(
             steps.take(order), np.concatenate(starts)[order], np.concatenate(ends)[order], most
         )
-
-    @classmethod
-    def of_everyone(cls, cost: Floats, arm: int) -> Self:
-        """Give everyone one arm, or as many random people as the budget allows."""
-        n_people = len(cost)
-        none = np.zeros(n_people, dtype=np.intp)
-        price = np.ascontiguousarray(cost[:, arm])
-        steps = Steps(
-            np.arange(n_people), none, none - 1, none + arm, price, price, np.ones(n_people)
-        )
-        most = np.full(n_people, price.mean())
-        return cls(steps, np.zeros(n_people), most, most)
 
     def parts(self, budget: Floats, n_arms: int) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of people with M (people, K, J), their share of each arm at each budget."""

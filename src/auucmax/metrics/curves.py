@@ -35,7 +35,7 @@ from scipy.sparse import coo_array
 from scipy.special import ndtri
 
 from auucmax._validation import Bools, Floats
-from auucmax.metrics.inference import ClusterUnits, Support, rarer_outcome
+from auucmax.metrics.inference import ClusterUnits, Support
 from auucmax.metrics.intervals import ArmMean, Moments, area_limits, student
 from auucmax.metrics.ranking import RankedRows
 from auucmax.results import Shown
@@ -362,81 +362,6 @@ def band_of(
         level=level,
         declined=declined,
         shares=shares,
-    )
-
-
-def ranking_band(
-    parts: tuple[RankedRows, ...],
-    grid: Floats,
-    units: ClusterUnits | None,
-    support: Support,
-    centre: float,
-    *,
-    cross_fitted: bool,
-    **how: Any,
-) -> UpliftBand:
-    """Curve of a ranking at some shares, with bands; ``units`` if rows are clustered.
-
-    ``centre`` is subtracted from the outcomes: the mean of all of them. ``how``: the level and
-    draws of :func:`band_of`.
-    """
-    is_binary = support.shape == "binary"
-    uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
-    squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
-    totals: Any = 0.0  # of clusters
-    of_arms, responders, counted = {}, {}, []
-    for part in parts:
-        segments = Segments(part, grid)
-        in_top = segments.in_top
-        curve, factors_of = segments.curve_factors(centre)
-        uplift += curve
-        for arm, factors in factors_of.items():
-            rows = part.arm_rows[arm]
-            if support.deviation[0] > 0:
-                squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
-            if units is not None:
-                totals += segments.cluster_totals(arm, factors, units)
-            else:
-                correction = rows / (rows - 1) if rows > 1 else np.nan
-                own = segments.covariance(arm, factors) * correction
-                covariance += own
-                of_arms[arm] = Moments(rows, np.maximum(np.diag(own), 0))
-                if part.squares is None and not is_binary:
-                    of_arms[arm] = segments.moments(arm, factors)
-            n = segments.in_top_counts(np.ones(len(part.y), bool), arm)
-            some, others = n, n
-            if is_binary:
-                won = segments.sums(part.arm_outcome(arm))
-                some, others = won @ in_top, n - won @ in_top
-                rare = won if centre <= 0.5 else segments.rows(arm) - won
-                sign = 1 if arm == (centre <= 0.5) else -1
-                responders[arm] = rows, (rare @ in_top, rare @ in_top**2), sign
-            if part.squares is None:
-                chosen = rarer_outcome(part.y) if part.responds is None else part.responds
-                some, others = (segments.in_top_counts(own, arm) for own in (chosen, ~chosen))
-            counted.append((n, some, others))
-    if units is None:
-        moments = [of_arms[True], of_arms[False]]
-    else:
-        moments, covariance = units.moments(totals), units.covariance(totals)
-    means = None
-    if is_binary:
-        means = [
-            curve_mean(*responders[arm], own.variance, support)
-            for arm, own in zip((True, False), moments, strict=True)
-        ]
-    return band_of(
-        grid,
-        uplift,
-        covariance,
-        moments,
-        support,
-        means=means,
-        counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
-        nobody=grid == 0,
-        least=support.deviation[0] * np.sqrt(squares),
-        folds=allowing_for_folds(grid, covariance) if cross_fitted else None,
-        **how,
     )
 
 

@@ -289,24 +289,26 @@ def row_terms(
 def area_means(
     parts: tuple[RankedRows, ...], moments: list[Moments], *, clustered: bool
 ) -> list[ArmMean]:
-    """Means of z = y u by arm, for score limits."""
-    found = {}
+    """Means of z = y u of treated and control, for score limits."""
+    found: list[ArmMean] = []
     for part in parts:
         below = part.middle_ranks()
         first = arm_sums(part.y * below, part.treated)
         below *= below
         second = arm_sums(part.y * below, part.treated)
-        for arm, _ in part.arms:
-            # Three responders more: the ranks u have mean 1/2 and mean square 1/3.
-            found[arm] = ArmMean.of(
-                part.arm_rows[arm],
-                (first[arm], second[arm]),
-                moments[0 if arm else 1].variance,
-                sign=1 if arm else -1,
-                pseudo=(3 / 2, 3 / 3),
-                clustered=clustered,
+        for arm, sign in part.arms:
+            found.append(
+                ArmMean.of(
+                    part.arm_rows[arm],
+                    (first[arm], second[arm]),
+                    moments[len(found)].variance,
+                    sign=sign,
+                    # Three responders more: the ranks u have mean 1/2 and mean square 1/3.
+                    pseudo=(3 / 2, 3 / 3),
+                    clustered=clustered,
+                )
             )
-    return [found[True], found[False]]
+    return found
 
 
 class ClusterUnits:

@@ -228,10 +228,10 @@ def area_limits(
     """Limits of AUUC, curve points or risks; ``multiple`` is a normal quantile.
 
     Score limits if there are ``means`` of the arms, otherwise Student's with Hall's transformation
-    where outcomes are skewed (without ``support``: always). ``cautious``: the wider of the two at each end, for intervals that are to
-    hold at many shares at once, where the noise of the estimated skewness tells. ``widening``
-    multiplies the standard error; ``degrees`` of freedom replace those of the moments. ``least``:
-    no limit is closer than Student's with this standard error.
+    where outcomes are skewed (without ``support``: always). ``cautious``: the wider of the two at
+    each end, for intervals that are to hold at many shares at once, where the noise of the
+    estimated skewness tells. ``widening`` multiplies the standard error; ``degrees`` of freedom
+    replace those of the moments. ``least``: no limit is closer than Student's with this error.
     """
     spread = Spread.of(moments)
     if degrees is None:

@@ -30,7 +30,16 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.metrics import inference
-from auucmax.metrics.curves import ArmSweep, UpliftBand, decile_table, ranking_band
+from auucmax.metrics.curves import (
+    ArmSweep,
+    Segments,
+    UpliftBand,
+    allowing_for_folds,
+    band_of,
+    curve_mean,
+    decile_table,
+    fewest,
+)
 from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
 from auucmax.metrics.intervals import Moments, Spread, area_limits, student
 from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
@@ -366,11 +375,66 @@ class Levels:
         """
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
-        parts = self.ranked.parts(ranking)
-        return ranking_band(
-            parts, grid, self.units, self.support, self.ranked.mean(), cross_fitted=cross_fitted,
-            level=level, random_state=random_state,
-        )  # fmt: skip
+        units, support, centre = self.units, self.support, self.ranked.mean()
+        is_binary = support.shape == "binary"
+        uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
+        squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
+        totals: Any = 0.0  # of clusters
+        moments, sums, counted = [], [], []  # of treated, of control
+        for part in self.ranked.parts(ranking):
+            segments = Segments(part, grid)
+            in_top = segments.in_top
+            curve, factors_of = segments.curve_factors(centre)
+            uplift += curve
+            for arm, factors in factors_of.items():
+                if support.deviation[0] > 0:
+                    squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
+                rows = part.arm_rows[arm]
+                if units is not None:
+                    totals += segments.cluster_totals(arm, factors, units)
+                else:
+                    correction = rows / (rows - 1) if rows > 1 else np.nan
+                    own = segments.covariance(arm, factors) * correction
+                    covariance += own
+                    moments.append(Moments(rows, np.maximum(np.diag(own), 0)))
+                    if part.squares is None and not is_binary:
+                        moments[-1] = segments.moments(arm, factors)
+                n = segments.in_top_counts(np.ones(len(part.y), bool), arm)
+                some, others = n, n
+                if is_binary:
+                    won = segments.sums(part.arm_outcome(arm))
+                    some, others = won @ in_top, n - won @ in_top
+                    rare = won if centre <= 0.5 else segments.rows(arm) - won
+                    sign = 1 if arm == (centre <= 0.5) else -1
+                    sums.append((rows, (rare @ in_top, rare @ in_top**2), sign))
+                if part.squares is None:
+                    chosen = part.responds
+                    if chosen is None:
+                        chosen = inference.rarer_outcome(part.y)
+                    some, others = (segments.in_top_counts(own, arm) for own in (chosen, ~chosen))
+                counted.append((n, some, others))
+        if units is not None:
+            moments, covariance = units.moments(totals), units.covariance(totals)
+        means = None
+        if is_binary:
+            means = [
+                curve_mean(*of_arm, own.variance, support)
+                for of_arm, own in zip(sums, moments, strict=True)
+            ]
+        return band_of(
+            grid,
+            uplift,
+            covariance,
+            moments,
+            support,
+            means=means,
+            counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
+            nobody=grid == 0,
+            least=support.deviation[0] * np.sqrt(squares),
+            level=level,
+            random_state=random_state,
+            folds=allowing_for_folds(grid, covariance) if cross_fitted else None,
+        )
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""

@@ -174,9 +174,9 @@ class RankedRows(Ranking):
         return arm_sums(self.arm_weight, self.treated)
 
     @property
-    def arms(self) -> list[tuple[bool, float]]:
-        """The arms present, each with the sign of its mean in an effect."""
-        return [(arm, sign) for arm, sign in ((True, 1.0), (False, -1.0)) if self.arm_rows[arm]]
+    def arms(self) -> list[tuple[bool, int]]:
+        """The arms present, treated first, each with the sign of its mean in an effect."""
+        return [(arm, sign) for arm, sign in ((True, 1), (False, -1)) if self.arm_rows[arm]]
 
     @property
     def outcome(self) -> Floats:

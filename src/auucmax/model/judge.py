@@ -340,7 +340,9 @@ def policy_curve(
         Allocation.of(uplift, cost, np.broadcast_to(only, uplift.shape), fold=fold)
         for only in np.eye(len(names), dtype=bool)
     ]
-    everyone = Allocation.of_everyone(cost, best)
+    # One uplift for all: as many random people as the budget allows.
+    only_best = np.broadcast_to(np.arange(len(names)) == best, cost.shape)
+    everyone = Allocation.of(only_best.astype(np.float64), cost)
     most = max(float(one.most.max()) for one in (everyone, chosen, *singles))
     fewest = int(np.bincount(trial.arm).min())
     n_steps = int(np.clip(fewest // LEAST_ROWS, 1, _STEPS))
