@@ -29,7 +29,10 @@ def numbers(own):
 def test_two_arms_have_newcombes_interval():
     y, treated, _ = cells(0)
     found = effect(CellMeans(y, treated, np.zeros(len(y), dtype=np.intp)), np.ones(1))
-    arms = [ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum()) for arm in (treated, ~treated)]
+    arms = [
+        ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum(), sign)
+        for arm, sign in ((treated, 1), (~treated, -1))
+    ]
     expected = score_limits(arms[0].mean - arms[1].mean, arms, 1.959964)
     assert [found.lower, found.upper] == pytest.approx(expected, abs=1e-6)
     errors = [y[arm].var(ddof=1) / arm.sum() for arm in (treated, ~treated)]

@@ -223,7 +223,7 @@ def policy_difference(y, uplift, other, treatment, control, cost, budget):
     labels = [control, *sorted(set(treatment) - {control})]
     arm = pd.Index(labels).get_indexer(treatment)
     costs = np.broadcast_to(np.asarray(cost, float), uplift.shape)
-    rows = ArmRows.of(np.asarray(y, float), arm, costs)
+    rows = ArmRows(np.asarray(y, float), arm, costs)
     one, two = (
         None if own is None else Gains(rows, Allocation.of(own, costs), np.asarray(budget))
         for own in (uplift, other)

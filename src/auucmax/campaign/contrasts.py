@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from auucmax._validation import Bools, Floats
-from auucmax.metrics.inference import SKEWED, Shape, Support
+from auucmax.metrics.inference import SKEWED, Support
 from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
 from auucmax.results import Estimate
 

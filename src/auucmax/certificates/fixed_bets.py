@@ -247,7 +247,7 @@ def histogram_betting_bounds(
         LowerBound(
             "betting-fixed",
             lower=low,
-            estimate=float((sums[1] - sums[0]) @ (histogram.below()[0] - centre)),
+            estimate=float((sums[1] - sums[0]) @ (histogram.below() - centre)),
             delta=delta,
         )
         for low, centre in zip(lower, CENTRES, strict=True)

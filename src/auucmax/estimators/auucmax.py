@@ -449,4 +449,4 @@ def _auuc(rows: Rows, coef: Floats, ranking: RankingKind = "joint") -> float:
     """AUUC of the scores X coef of rows in memory."""
     assert isinstance(rows, ArrayRows)
     X, y, treated, weight = rows.columns
-    return Levels.of_rows(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)
+    return Levels(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)

@@ -255,7 +255,7 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
     cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.weight)
     means = None
     if predicted is not None:
-        best_first = predicted[levels.ranked.index[::-1]]
+        best_first = predicted[levels.ranked.order[::-1]]
         parts = [best_first[start:end] for start, end in pairwise(cuts.tolist())]
         means = tuple(float(part.mean()) if len(part) else None for part in parts)
     return Deciles(
@@ -330,7 +330,7 @@ def policy_curve(
     names = trial.roles.arms[1:]
     cost = np.broadcast_to(np.array(costs, dtype=np.float64), uplift.shape)
     groups = None if trial.groups is None else np.unique(trial.groups, return_inverse=True)[1]
-    rows = AllocationRows.of(
+    rows = AllocationRows(
         trial.benefit, trial.arm, cost, chance=trial.propensity, clusters=groups,
         model=_outcome_model(trial, uplift, groups, fold),
     )  # fmt: skip
@@ -340,7 +340,9 @@ def policy_curve(
         Allocation.of(uplift, cost, np.broadcast_to(only, uplift.shape), fold=fold)
         for only in np.eye(len(names), dtype=bool)
     ]
-    everyone = Allocation.of_everyone(cost, best)
+    # One uplift for all: as many random people as the budget allows.
+    only_best = np.broadcast_to(np.arange(len(names)) == best, cost.shape)
+    everyone = Allocation.of(only_best.astype(np.float64), cost)
     most = max(float(one.most.max()) for one in (everyone, chosen, *singles))
     fewest = int(np.bincount(trial.arm).min())
     n_steps = int(np.clip(fewest // LEAST_ROWS, 1, _STEPS))

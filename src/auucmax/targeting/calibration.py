@@ -146,7 +146,9 @@ def calibrate(
     rarer = min(n_treated, len(rows.y) - n_treated)
     if min_rows is None:
         # Ten bins of many rows, bins of 100 of fewer, three bins of few, and never under 20 rows.
-        units = min(ClusterUnits.of(rows.treated, clusters).counts.values())
+        units = rarer
+        if clusters is not None:
+            units = int((ClusterUnits(rows.treated, clusters).sizes > 0).sum(axis=1).min())
         min_rows = max(units // MOST_BINS, min(FEWEST_ROWS, max(LEAST_ROWS, units // 3)))
         if units < rarer:
             min_rows = rarer // max(1, units // min_rows)
@@ -154,7 +156,7 @@ def calibrate(
     part = sorted_rows(rows)
     weight = np.asarray(part.weight)
     # As many bins as ``least`` allows, of equal size: what is left over is shared.
-    starts = _bin_starts(part.ranking, part.treated, rarer // max(1, rarer // least))
+    starts = _bin_starts(part, part.treated, rarer // max(1, rarer // least))
     if len(starts) == 1:
         warnings.warn(
             f"calibration should have at least two bins of different scores with {least} rows of "
@@ -166,17 +168,17 @@ def calibrate(
     # The transformed outcome, times the weight.
     effect = part.effect()
     e = float(np.average(part.treated, weights=weight))
-    mean_treated = float(part.arm_outcome(True).sum()) / part.arm_total(True)
+    mean_treated = float(part.arm_outcome(True).sum()) / part.arm_totals[True]
     outcome = part.total_weight * part.less(mean_treated - e * effect).signed_outcome()
     sizes = np.add.reduceat(weight, starts)
     fit = isotonic_regression(np.add.reduceat(outcome, starts) / sizes, weights=sizes).x
     number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(weight)))
     slope = _slope(
         fit, sizes, number, outcome - weight * fit[number],
-        None if clusters is None else clusters[part.index],
+        None if clusters is None else clusters[part.order],
     )  # fmt: skip
     uplift = effect + slope * (fit - effect)
-    score_of = rows.score[part.index]
+    score_of = rows.score[part.order]
     knots = _knots(score_of, weight, starts)
     # Straight lines between knots do not keep the mean of the bins; a shift of all does.
     off = effect - float(np.average(np.interp(score_of, knots, uplift), weights=weight))
