@@ -39,7 +39,6 @@ from auucmax.results import (
     Missing,
     People,
     PolicyEvidence,
-    Ratio,
     Why,
     plain,
 )
@@ -268,7 +267,7 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
     )
 
 
-def _ratios(band: UpliftBand) -> tuple[Ratio | None, ...]:
+def _ratios(band: UpliftBand) -> tuple[Estimate | None, ...]:
     """Share of the total effect V(q) / V(1) with Fieller's interval; None if V(1) is unclear.
 
     All r with |V(q) - r V(1)| <= t se(V(q) - r V(1)): between the roots of a quadratic in r, which
@@ -280,7 +279,7 @@ def _ratios(band: UpliftBand) -> tuple[Ratio | None, ...]:
     if multiple is None or whole <= multiple * band.standard_error[-1]:
         return (None,) * len(band.share)
     quadratic = whole**2 - multiple**2 * c[-1, -1]
-    found: list[Ratio | None] = []
+    found: list[Estimate | None] = []
     for place, top in enumerate(band.uplift.tolist()):
         if np.isnan(band.simultaneous_lower[place]):
             found.append(None)
@@ -289,7 +288,7 @@ def _ratios(band: UpliftBand) -> tuple[Ratio | None, ...]:
         constant = top**2 - multiple**2 * c[place, place]
         root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
         ends = [float((linear + sign * root) / quadratic) for sign in (-1, 1)]
-        found.append(Ratio(value=top / whole, lower=ends[0], upper=ends[1]))
+        found.append(Estimate(value=top / whole, lower=ends[0], upper=ends[1]))
     return tuple(found)
 
 
@@ -313,7 +312,6 @@ def _ratio_multiple(band: UpliftBand) -> float:
 def describe_check(report: RandomisationReport) -> CheckFacts:
     """A check as plain JSON without numbers about few people."""
     found = report.for_others().to_dict()
-    found["n_differences"] = len(report.differences)
     for name in ("differences", "missing"):
         found[name] = found[name][:_MOST_DIFFERENCES]
     return cast(CheckFacts, plain(found))

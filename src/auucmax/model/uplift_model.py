@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -195,25 +195,15 @@ class UpliftModel(Shown):
 
         return with_rivals(self, self.read(trial), names)
 
-    def target(
-        self,
-        people: Any,
-        *,
-        share: float | None = None,
-        budget: float | None = None,
-        cost: Any = None,
-        value: float | None = None,
-        limits: Any = None,
-        exclude: Iterable[Any] | None = None,
-        reasons: bool = False,
-    ) -> Any:
-        """Choose whom to treat; see :func:`auucmax.model.chosen.target`."""
+    def target(self, people: Any, **terms: Any) -> Any:
+        """Choose whom to treat of a table; see :func:`auucmax.model.chosen.target`.
+
+        ``terms`` are a share, a budget with its cost, or cost and value, and optionally limits,
+        exclude and reasons.
+        """
         from auucmax.model.chosen import target
 
-        return target(
-            self, people, share=share, budget=budget, cost=cost, value=value, limits=limits,
-            exclude=exclude, reasons=reasons,
-        )  # fmt: skip
+        return target(self, people, **terms)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to a file, atomically."""
