@@ -63,7 +63,8 @@ class Result(Shown):
 
     def to_json(self) -> Any:
         """The result as plain JSON: a dictionary."""
-        return _adapter(type(self)).dump_python(self, mode="json")
+        kind: Any = type(self)
+        return _adapter(kind).dump_python(self, mode="json")
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
@@ -619,7 +620,6 @@ class Fit(Result):
     dropped: dict[str, str]
     codes: tuple[str, ...]
     quantities: tuple[str, ...]
-    warnings: tuple[str, ...]
     decimal: str | None = None
     file: str | None = None
 

@@ -18,7 +18,8 @@ from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.kinds import arm_text
-from auucmax.model.judge import describe_check, describe_rows, effect_of, levels_of
+from auucmax.metrics import Levels
+from auucmax.model.judge import describe_check, describe_rows, effect_of
 from auucmax.model.pipeline import quantities_of
 from auucmax.results import ArmRows, Estimate, Shown
 
@@ -117,7 +118,7 @@ def check_trial(
     arms = []
     for pair in Pair.each(trial, row_keys(trial)):
         report = pair.check(expected_share=shares.get(pair.name))
-        levels = levels_of(pair, np.zeros(len(pair.y)))
+        levels = Levels.of(pair.y, np.zeros(len(pair.y)), **pair.design)
         effect = effect_of(levels.band([1.0], level=LEVEL))
         multiple = float(ndtri(0.5 + LEVEL / 2) + ndtri(POWER))
         detectable = None if effect.se is None else multiple * effect.se

@@ -8,7 +8,7 @@ model k is trained on the chunks before k and bets on chunk k.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,6 @@ from auucmax.results import Result
 LEAST = 20  #: rows with and without the outcome, of each arm, that a model is trained on
 MANY_ROWS = 1_000_000  #: above, two folds are enough
 N_CHUNKS = 5
-#: About how long models take, relative to "auto"; models that are not named take as long.
-_WORK = {"shrunk": 0.3, "boosted": 0.7, "auucmax": 0.1, "tm": 0.05, "response": 0.05, "cvt": 0.05}
 
 Codes = NDArray[np.int64]
 Makes = Mapping[str, Callable[[], Any]]
@@ -72,11 +70,6 @@ class Recipe(Result):
     def held_out(self, keys: Hashes) -> Bools:
         """Mask of held-out rows, (n,)."""
         return np.asarray(places(keys) < self.hold_out)
-
-
-def work_of(names: Iterable[str]) -> float:
-    """Work units of one training run, for progress."""
-    return sum(_WORK.get(name, 1.0) for name in names)
 
 
 def places(keys: Hashes) -> Floats:
@@ -159,8 +152,9 @@ def cross_fit(
         (f"fold {k + 1} of {recipe.n_folds}", scores, own_fold != k, fold == k)
         for k in range(recipe.n_folds)
     ]
-    sizes = [work_of(found) * float(some.mean()) for _, found, some, _ in parts]
-    work.expect(sum(sizes) + work_of([first]))
+    # In time for the first model: rivals are quick beside it.
+    sizes = [float(some.mean()) for _, _, some, _ in parts]
+    work.expect(sum(sizes) + 1.0)
     with warnings.catch_warnings():
         # A column that lacks something in part of the rows only.
         warnings.filterwarnings("ignore", message="columns should tell rows apart")

@@ -62,21 +62,11 @@ def number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def levels_of(pair: Pair, score: Floats) -> Levels:
-    """Levels of a pair's rows for a score."""
-    return Levels.of(pair.y, score, **pair.design)
-
-
-def calibrated(pair: Pair, score: Floats) -> Calibration:
-    """Calibrate out-of-fold scores."""
-    return calibrate(pair.y, score, **pair.design)
-
-
 def quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
     """Calibrate on a subset without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return calibrated(pair, score)
+        return calibrate(pair.y, score, **pair.design)
 
 
 def arm_evidence(
@@ -98,7 +88,7 @@ def arm_evidence(
     twice. ``predicted`` (m,): calibrated uplifts from other rows. ``rivals``: other scores.
     ``guarantee``: the certificate, or why there is none. No guarantee holds if the check fails.
     """
-    levels = levels_of(pair, score)
+    levels = Levels.of(pair.y, score, **pair.design)
     grid = share_grid(levels.ranked.treated, levels.ranked.weight)
     how: dict[str, Any] = {"level": LEVEL, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=0, **how)
@@ -107,7 +97,7 @@ def arm_evidence(
         guarantee, cuts = Missing(why=Why.FAILED_CHECK), None
     contrasts = []
     for name, of_rival in (rivals or {}).items():
-        other = levels_of(pair, of_rival)
+        other = Levels.of(pair.y, of_rival, **pair.design)
         contrasts.append(
             Contrast(
                 against=short(name),

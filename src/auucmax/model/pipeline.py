@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +14,6 @@ import numpy as np
 from auucmax._errors import InputError
 from auucmax._progress import Work, working_on
 from auucmax._validation import (
-    Bools,
     Floats,
     check_choice,
     check_column,
@@ -34,16 +32,14 @@ from auucmax.data.randomisation_report import CheckWarning
 from auucmax.data.trial import Trial
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import MOST_CODES
-from auucmax.estimators.formula import Formula, RankMean
+from auucmax.estimators.formula import Formula
 from auucmax.model.folds import (
     LEAST,
-    Fitted,
     Recipe,
     cross_fit,
     fewest_rows,
     number_of_folds,
     train,
-    work_of,
 )
 from auucmax.model.guarantee import (
     TILT,
@@ -56,7 +52,6 @@ from auucmax.model.guarantee import (
 from auucmax.model.judge import (
     LEVEL,
     arm_evidence,
-    calibrated,
     one_of,
     policy_curve,
     quietly_calibrated,
@@ -81,6 +76,7 @@ from auucmax.results import (
     PolicyEvidence,
     Why,
 )
+from auucmax.targeting.calibration import calibrate
 from auucmax.targeting.choose import arm_costs, check_money
 from auucmax.targeting.quantiles import ScoreQuantiles
 
@@ -178,7 +174,9 @@ def fit(
     pairs = list(Pair.each(trial, keys))
     check_able(model, roles.outcome, "model", list(MODELS))
     rivals = rivals_of(model, roles.outcome.kind)
-    with _collected() as messages:
+    with warnings.catch_warnings():
+        # Rows of other folds of a column of many rare categories: the summary reports these.
+        warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
         checks = []
         for pair in pairs:
             with working_on(f"checking {pair.name}"):
@@ -212,7 +210,7 @@ def fit(
     scorers = tuple(one.scorer for one in fitted)
     encoded = scorers[0].encoder.transform(trial.X)
     checksum = Checksum.of(encoded, trial.benefit, trial.arm)
-    info = _info(trial, fitted, recipe, n_held, messages)
+    info = _info(trial, fitted, recipe, n_held)
     return UpliftModel(recipe, scorers, evidence, checksum, info)
 
 
@@ -248,19 +246,6 @@ def _makes(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]
     return {name: partial(COMPARABLE[name], recipe.seed) for name in names}
 
 
-def _train_kept(
-    pair: Pair, names: Sequence[str], recipe: Recipe, some: Bools, work: Work
-) -> tuple[Fitted, Formula | RankMean, Floats, Floats]:
-    """Train the final model; return its formula and the encoded rows with scores."""
-    with work.part("the model that is kept", work_of(names)):
-        fitted = train(pair, _makes(names, recipe), some)
-        formula = fitted.estimators[recipe.model].formula()
-        # Rows of other arms may have categories of their own.
-        X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
-        score = np.asarray(formula(X), dtype=np.float64)
-    return fitted, formula, X, score
-
-
 def _fit_arm(
     pair: Pair, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, keys: Hashes,
     work: Work,
@@ -268,7 +253,7 @@ def _fit_arm(
     """Train the final model of an arm, and evaluate it on out-of-fold scores."""
     held = recipe.held_out(pair.keys)  # no row with cross-fitting
     names = [recipe.model, *rivals]
-    chunk_score, tilt = None, 0.0
+    apart, chunk_score, tilt = None, None, 0.0
     if recipe.hold_out:
         least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
         if least < LEAST:
@@ -279,23 +264,33 @@ def _fit_arm(
                 f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
                 "Collect more rows, or leave the hold-out out.",
             )  # fmt: skip
+    else:
+        bounded = not isinstance(counted_range(pair), Missing)
+        apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
+        names = names[:1]
+    with work.part("the model that is kept", 1.0):
+        fitted = train(pair, _makes(names, recipe), ~held)
+        formula = fitted.estimators[recipe.model].formula()
+        # Rows of other arms may have categories of their own.
+        X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
+        score = np.asarray(formula(X), dtype=np.float64)
+    if apart is None:
         judged = pair.take(held)
-        fitted, formula, X, score = _train_kept(pair, names, recipe, ~held, work)
+        place = np.arange(len(judged.y))
         ranks = fitted.scores(judged.X)
         ranks[recipe.model] = rank = score[held]
         # Halves by other bits of the keys than those of the hold-out.
         fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
-        place = np.arange(len(fold))
         guarantee, cuts = held_out(judged, rank, recipe.n_candidates, recipe.seed)
-        calibration, quantiles = calibrated(judged, rank), ScoreQuantiles.of(rank, judged.people)
+        calibration, quantiles = (
+            calibrate(judged.y, rank, **judged.design),
+            ScoreQuantiles.of(rank, judged.people),
+        )
     else:
         judged, place = pair, pair.index
-        bounded = not isinstance(counted_range(pair), Missing)
-        apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
-        fitted, formula, X, score = _train_kept(pair, names[:1], recipe, ~held, work)
         ranks, rank, fold, chunk_score = apart.ranks, apart.rank, apart.fold, apart.chunk_score
         guarantee, cuts = progressive(pair, apart, recipe)
-        calibration = calibrated(pair, ranks[recipe.model])
+        calibration = calibrate(pair.y, ranks[recipe.model], **pair.design)
         # In scores of the model that is kept: a rank r stands for the score that cuts off the share
         # 1 - r. A score of several ranks gets the mean of their uplifts.
         quantiles = ScoreQuantiles.of(score)
@@ -499,9 +494,7 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
     return replace(model.evidence, arms=tuple(arms))
 
 
-def _info(
-    trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int, messages: Sequence[str]
-) -> Fit:
+def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int) -> Fit:
     encoders = [one.scorer.encoder for one in fitted]
     estimator = fitted[0].estimator
     given = trial.other_arms or {}
@@ -527,7 +520,6 @@ def _info(
         dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
         codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
         quantities=quantities_of(trial),
-        warnings=tuple(messages),
         decimal=Signs.of(trial.X).decimal,
     )
 
@@ -545,18 +537,3 @@ def quantities_of(trial: Trial) -> tuple[str, ...]:
         if MOST_CODES < len(values) <= most and bool((values == np.rint(values)).all()):
             found.append(name)
     return tuple(found)
-
-
-@contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Collect warnings raised inside; they are raised again afterwards."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        # Rows of other folds of a column of many rare categories: the summary reports these.
-        warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
-        yield messages
-        own = {str(w.message): w for w in caught if issubclass(w.category, UserWarning)}
-        messages.extend(own)
-    for warning in own.values():
-        warnings.warn(warning.message, warning.category, stacklevel=4)

@@ -41,19 +41,14 @@ Arms = NDArray[np.intp]  # 0 for the control
 
 
 class Side(NamedTuple):
-    """A condition on a column: the bins it admits.
+    """A condition on a column: the cells it admits, missing values and then each bin.
 
     Missing values are on the side that does not hold the first bin.
     """
 
     column: Binned
-    bins: Bools
+    cells: Bools
     words: str
-
-    @property
-    def cells(self) -> Bools:
-        """Which cells it admits: missing values, then each bin."""
-        return np.append(not self.bins[0], self.bins)
 
     def holds(self) -> Bools:
         """Whether the condition holds for each row, (n,)."""
@@ -63,7 +58,7 @@ class Side(NamedTuple):
         """The condition in words; missing values are named if 20 people of each arm have none."""
         missing = np.bincount(arm[self.column.code < 0], minlength=int(arm.max()) + 1)
         enough = missing.min() >= LEAST_ROWS
-        return f"{self.words} or missing" if enough and not self.bins[0] else self.words
+        return f"{self.words} or missing" if enough and self.cells[0] else self.words
 
 
 Rule = tuple[Side, ...]
@@ -313,7 +308,8 @@ def _sides(column: Binned) -> list[tuple[Side, Side]]:
         elif n == 2:
             words = f"= {column.names[0]}", f"= {column.names[1]}"
         yes, no = (f"{column.name} {word}" for word in words)
-        found.append((Side(column, bins, yes), Side(column, ~bins, no)))
+        cells = np.append(~bins[:1], bins)
+        found.append((Side(column, cells, yes), Side(column, ~cells, no)))
     return found
 
 
