@@ -20,8 +20,8 @@ from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.metrics.allocation import arm_steps
 from auucmax.model.folds import OutOfFold, Recipe, places, ranks_among, ranks_within
-from auucmax.model.judge import number, quietly_calibrated
-from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Why
+from auucmax.model.judge import quietly_calibrated
+from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Why, plain
 from auucmax.targeting.choose import choose
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
@@ -93,8 +93,11 @@ def _guaranteed(
     if not is_held_out and not parts:
         return Missing(why=Why.FEW_ROWS), None
     how: dict[str, Any] = {"outcome_range": counted, "n_candidates": n_candidates}
-    by_row: dict[str, Any] = {"groups": pair.groups, "propensity": pair.propensity}
-    known = {name: own for name, own in by_row.items() if own is not None}
+    known: dict[str, Any] = {}
+    if pair.groups is not None:
+        known["groups"] = pair.keys
+    if pair.propensity is not None:
+        known["propensity"] = pair.propensity
     more: dict[str, Any] = {}
     found: Any
     try:
@@ -102,8 +105,7 @@ def _guaranteed(
             some = np.arange(len(y))
             if pair.people is not None:  # everyone must be as likely to be among the rows
                 unit = some if pair.groups is None else pair.groups
-                draws = np.random.default_rng(0).random((2, int(unit.max()) + 1))
-                first, draw = draws[0, unit], draws[1, unit]
+                first, draw = np.random.default_rng(0).random((2, unit.max() + 1))[:, unit]
                 # These rows size the weights, and are not certified on.
                 most = most_people(pair.people[first < SIZING])
                 some = np.flatnonzero(first >= SIZING)
@@ -114,8 +116,6 @@ def _guaranteed(
             if pair.people is not None:
                 most, draw = most_people(pair.people[parts[0]]), places(pair.keys * _MIX)
                 parts = [p[evenly_drawn(pair.people[p], most, draw[p])] for p in parts]
-            if pair.groups is not None:
-                known["groups"] = pair.keys
             how |= {name: [own[part] for part in parts] for name, own in known.items()}
             found = progressive_certificate(_chunks(pair, y, score, parts), **how)
             more = {"n_models": found.n_models, "trained_on": found.trained_on}
@@ -126,7 +126,7 @@ def _guaranteed(
     certificate = Certificate(
         claim="ranking",
         gain=found.gain_lower_bound,
-        auuc=number(found.lower_bound),
+        auuc=plain(found.lower_bound),
         delta=found.delta,
         n_rows=found.n_rows,
         n_candidates=n_candidates,

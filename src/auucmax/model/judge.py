@@ -57,11 +57,6 @@ def numbers(values: Any) -> tuple[Any, ...]:
     return tuple(plain(np.asarray(values, dtype=np.float64)))
 
 
-def number(value: float) -> float | None:
-    """The number, or None if it is not finite."""
-    return float(value) if math.isfinite(value) else None
-
-
 def quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
     """Calibrate on a subset without warnings."""
     with warnings.catch_warnings():
@@ -184,9 +179,9 @@ def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[n
 def _estimate(
     value: float, error: float, ends: Any, missing: str | None, p_value: float = math.nan
 ) -> Estimate:
-    lower, upper = (number(end) for end in ends)
+    lower, upper = plain(ends)
     return Estimate(
-        value=float(value), se=number(error), lower=lower, upper=upper, p_value=number(p_value),
+        value=float(value), se=plain(error), lower=lower, upper=upper, p_value=plain(p_value),
         missing=missing,
     )  # fmt: skip
 
