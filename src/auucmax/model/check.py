@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from auucmax._errors import InputError
 from auucmax._validation import check_level
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.kinds import arm_text
 from auucmax.metrics import Levels
 from auucmax.model.judge import describe_check, describe_rows, effect_of
 from auucmax.model.pipeline import quantities_of
 from auucmax.results import ArmRows, Estimate, Shown
+from auucmax.targeting.choose import by_arm
 
 LEVEL, POWER = 0.95, 0.8
 
@@ -135,15 +134,11 @@ def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dic
     """Planned share of each arm relative to arm plus control."""
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
+    if isinstance(given, Mapping):
+        shares = by_arm(given, arms, "expected_share")
+    else:
         check_level(given, "expected_share")
-        given = dict.fromkeys(arms, float(given) / len(arms))
-    planned = {arm_text(label): float(share) for label, share in given.items()}
-    if set(planned) != set(arms):
-        raise InputError(
-            "expected_share", f"one share for each arm, {', '.join(map(repr, arms))}",
-            ", ".join(map(repr, planned)), "Leave out the control.",
-        )  # fmt: skip
-    control = 1 - sum(planned.values())
-    check_level(min(*planned.values(), control), "expected_share")
-    return {label: share / (share + control) for label, share in planned.items()}
+        shares = [given / len(arms)] * len(arms)
+    control = 1 - sum(shares)
+    check_level(min(*shares, control), "expected_share")
+    return {arm: share / (share + control) for arm, share in zip(arms, shares, strict=True)}

@@ -21,7 +21,7 @@ from auucmax.model.reasons import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.results import Decision, Evidence, Missing, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
-from auucmax.targeting.choose import Choice, arm_costs, check_money, choose
+from auucmax.targeting.choose import Choice, arm_costs, by_arm, check_money, choose
 from auucmax.targeting.quantiles import LARGE_SHIFT, ScoreShift
 from auucmax.targeting.rule import at, best_spend, check_terms, decide, plan_at, price_factor
 
@@ -52,16 +52,15 @@ class Limits:
                 raise InputError(
                     name, f"arms, {listed(arms)}", listed(unknown), "Check the spelling."
                 )
-            if name == "cost_column" and 0 < len(given) < len(arms):
-                raise InputError(name, "a column for every arm", listed(given), "Name them all.")
-        columns = [*(self.cost_column or {}).values(), *(self.forbid or {}).values()]
-        return list(dict.fromkeys(map(str, columns)))
+        columns = by_arm(self.cost_column, arms, "cost_column") if self.cost_column else []
+        return list(dict.fromkeys(map(str, [*columns, *(self.forbid or {}).values()])))
 
     def read(self, frame: pd.DataFrame, arms: Sequence[str]) -> dict[str, Any]:
         """The limits as arguments of :func:`choose`."""
         found: dict[str, Any] = {}
-        if columns := self._by_arm("cost_column"):
-            prices = frame[[str(columns[arm]) for arm in arms]]
+        if self.cost_column:
+            columns = by_arm(self.cost_column, arms, "cost_column")
+            prices = frame[list(map(str, columns))]
             found["cost"] = prices.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
             if n := int((~np.isfinite(found["cost"]) | (found["cost"] < 0)).sum()):
                 raise InputError(
@@ -373,16 +372,12 @@ def _people(
         unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to exclude"))
         texts = id_texts(names[~nameless], f"the id {names.name!r}")
         out[~nameless] = np.isin(texts, unwanted)
-        if out.all():
+        if out.all() or (len(unwanted) and not out.any()):
             raise InputError(
-                "exclude", "ids that leave somebody to choose from",
-                f"the ids of all {len(out):,} people", "Check the ids.",
-            )  # fmt: skip
-        if len(unwanted) and not out.any():
-            raise InputError(
-                "exclude", f"ids of the people, such as {texts[0]!r}",
-                f"{len(unwanted):,} ids that nobody has, such as {unwanted[0]!r}",
-                "Write them in the same way.",
+                "exclude", f"ids of some of the people, such as {texts[0]!r}",
+                f"{len(unwanted):,} ids, such as {unwanted[0]!r}, of {out.sum():,} of "
+                f"{len(out):,} people",
+                "Check the ids, and how they are written.",
             )  # fmt: skip
         n_unknown = len(unwanted) - len(np.intersect1d(texts, unwanted))
     return names[~out], {

@@ -45,6 +45,7 @@ from auucmax.results import (
 from auucmax.targeting.calibration import Calibration, calibrate
 
 LEVEL = 0.95
+FAILED = Missing(why=Why.FAILED_CHECK)  #: instead of any certificate
 EVERY_PERCENT = np.linspace(0, 1, 101)
 _MOST_DIFFERENCES = 20
 _STEPS = 50  # of the spend of a policy
@@ -89,7 +90,7 @@ def arm_evidence(
     band = levels.band(grid, random_state=0, **how)
     outcome = pair.trial.roles.outcome
     if check is not None and check.stops:
-        guarantee, cuts = Missing(why=Why.FAILED_CHECK), None
+        guarantee, cuts = FAILED, None
     contrasts = []
     for name, of_rival in (rivals or {}).items():
         other = Levels.of(pair.y, of_rival, **pair.design)

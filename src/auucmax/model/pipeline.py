@@ -15,7 +15,6 @@ from auucmax._errors import InputError
 from auucmax._progress import Work, working_on
 from auucmax._validation import (
     Floats,
-    check_choice,
     check_column,
     check_level,
     check_whole,
@@ -50,6 +49,7 @@ from auucmax.model.guarantee import (
     progressive,
 )
 from auucmax.model.judge import (
+    FAILED,
     LEVEL,
     arm_evidence,
     one_of,
@@ -143,7 +143,7 @@ def fit(
         raise InputError(
             "trial", "a Trial", type(trial).__name__, "Pass what auucmax.read_trial returned."
         )
-    check_choice(model, "model", MODELS)
+    check_able(model, trial.roles.outcome, "model", MODELS)
     if hold_out != 0:
         check_level(hold_out, "hold_out")
     trial = _usable(trial)
@@ -172,7 +172,6 @@ def fit(
     )  # fmt: skip
     keys = row_keys(trial, recipe.key)
     pairs = list(Pair.each(trial, keys))
-    check_able(model, roles.outcome, "model", list(MODELS))
     rivals = rivals_of(model, roles.outcome.kind)
     with warnings.catch_warnings():
         # Rows of other folds of a column of many rare categories: the summary reports these.
@@ -239,7 +238,7 @@ class _Arm:
     evidence: ArmEvidence
     estimator: Any
     uplift: Floats
-    chunk_score: Floats | None
+    chunk_score: Any
 
 
 def _makes(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]:
@@ -344,18 +343,17 @@ def _policy(
     budget: float | None,
 ) -> PolicyEvidence:  # fmt: skip
     """Evidence of the policy over all arms, with segments."""
-    fold, failed = recipe.folds(keys), Missing(why=Why.FAILED_CHECK)
-    stops = any(one.evidence.missing == failed for one in fitted)
+    fold = recipe.folds(keys)
+    stops = any(one.evidence.missing == FAILED for one in fitted)
     # Control and first arm, then the other arms: the order in which segments are searched.
     order = np.argsort(np.maximum(trial.arm, 1), kind="stable")
     columns = binned(trial.X.iloc[order].reset_index(drop=True))
     segments = None
     if not stops and trial.groups is None and trial.propensity is None:
         trained = ~recipe.held_out(keys) if recipe.hold_out else fold < recipe.n_folds // 2
-        counted = counted_range(trial)
         segments = find_segments(
             columns, trial.benefit[order], trial.arm[order], trained[order], trial.roles.arms,
-            None if isinstance(counted, Missing) else counted,
+            counted_range(trial),
         )  # fmt: skip
     if len(fitted) == 1:
         return PolicyEvidence(curve=fitted[0].evidence.curve, segments=segments)
@@ -363,9 +361,9 @@ def _policy(
     policy = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_at(uplift, uplift, price, TOP * float(price.max()))
-    guarantee: Certificate | Missing = failed
+    guarantee: Certificate | Missing = FAILED
     if not stops:
-        scores = [(one.pair, one.chunk_score) for one in fitted if one.chunk_score is not None]
+        scores = [(one.pair, one.chunk_score) for one in fitted]
         guarantee = policy_guarantee(trial, scores, recipe, keys, price, budget)
     return replace(
         policy,
@@ -405,10 +403,9 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
 
 def _on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEvidence) -> Evidence:
     """Evidence on rows that no model was trained on."""
-    failed = Missing(why=Why.FAILED_CHECK)
     return Evidence(
         roles=trial.roles, basis=Basis.NEW_ROWS, level=LEVEL, n_rows=trial.n_rows, n_folds=None,
-        arms=tuple(arms), policy=policy, failed_check=any(one.missing == failed for one in arms),
+        arms=tuple(arms), policy=policy, failed_check=any(one.missing == FAILED for one in arms),
     )  # fmt: skip
 
 
@@ -465,10 +462,9 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
     with the same seed, and all are ranked on the same rows: differences are paired.
     """
     trial = _usable(trial)
-    recipe, outcome = model.recipe, trial.roles.outcome
+    recipe = model.recipe
     for name in names:
-        check_choice(name, "a rival", COMPARABLE)
-        check_able(name, outcome, "a rival", list(COMPARABLE))
+        check_able(name, trial.roles.outcome, "a rival", COMPARABLE)
     if model.checksum_of(trial) != model.checksum:
         raise InputError(
             "trial", "the rows that the model was fitted on, all of them", "other rows",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from auucmax import baselines, estimators
@@ -51,7 +51,7 @@ def rivals_of(model: str, kind: str) -> tuple[str, ...]:
     return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able and name != model)
 
 
-def check_able(name: str, outcome: Outcome, parameter: str, names: list[str]) -> None:
+def check_able(name: str, outcome: Outcome, parameter: str, names: Iterable[str]) -> None:
     """Raise an InputError for models that do not support the outcomes."""
     able = [known for known in able_models(outcome.kind) if known in names]
     if name not in able:

@@ -29,7 +29,7 @@ from auucmax.data.binning import Binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
-from auucmax.results import ArmContrast, Segment, Segments
+from auucmax.results import ArmContrast, Missing, Segment, Segments
 
 SEARCHED = 12  #: columns among which pairs of splits are searched, at most
 LEAST_PART = 0.05  #: of the rows in a segment
@@ -70,7 +70,7 @@ def find_segments(
     arm: Arms,
     trained: Bools,
     names: Sequence[str],
-    counted: tuple[float, float] | None,
+    counted: tuple[float, float] | Missing,
 ) -> Segments | None:
     """Find segments on some rows, and estimate effects on the others.
 
@@ -82,7 +82,7 @@ def find_segments(
     y, arm : (n,) independent outcomes of arms of equal propensity, and codes 0 (control) to K.
     trained : (n,) the rows that segments are grown on.
     names : K + 1 labels of the arms.
-    counted : the range of outcomes that certificates count; None for no certificate.
+    counted : the range of outcomes that certificates count, or why there is no certificate.
 
     All intervals hold together at 95%, and so do all guaranteed bounds. None if the other rows
     show no difference between the effects of the segments (chi-square test at 5%).
@@ -108,7 +108,7 @@ def find_segments(
     for number, own in enumerate(others):
         code[own] = number
     for k in range(1, len(names)):
-        if counted is None:
+        if isinstance(counted, Missing):
             break
         # Lower bounds on the effect of arm k, that hold together in all segments for all arms.
         kept = (code >= 0) & np.isin(arm, (0, k))

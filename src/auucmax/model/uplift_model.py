@@ -150,11 +150,10 @@ class UpliftModel(Shown):
         table = table_of(table, (), self.roles.columns)
         if len(table) != self.checksum.n_rows:
             return False
-        encoder = self.scorers[0].encoder
-        names = [column.name for column in encoder.columns_]
-        if not {*names} <= {*table.columns}:
+        scorer = self.scorers[0]
+        if not {*scorer.columns} <= {*table.columns}:
             return False
-        hashes = row_hashes(encoder.transform(table[names]))
+        hashes = row_hashes(scorer.encoder.transform(table[scorer.columns]))
         return int(hashes.sum()) % MODULUS == self.checksum.features
 
     def read(

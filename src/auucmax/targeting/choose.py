@@ -204,19 +204,24 @@ def check_money(amount: Any, name: str) -> float:
     )
 
 
+def by_arm(given: Mapping[Any, Any], arms: Sequence[str], name: str) -> list[Any]:
+    """Values by label, one for each arm, in the order of the arms."""
+    found = {arm_text(label): own for label, own in given.items()}
+    if set(found) != set(arms):
+        raise InputError(
+            name, f"given for each arm, {', '.join(map(repr, arms))}",
+            ", ".join(map(repr, found)) or "none",
+            "Name all arms but the control; 0 is a number as well.",
+        )  # fmt: skip
+    return [found[arm] for arm in arms]
+
+
 def arm_costs(
     cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
 ) -> tuple[float, ...]:
     """Cost of each arm, (K,), given by label or in order; 1 each by default."""
-    if isinstance(cost, Mapping):
-        given = {arm_text(label): price for label, price in cost.items()}
-        if set(given) != set(arms):
-            raise InputError(
-                "cost", f"one amount for each arm, {', '.join(map(repr, arms))}",
-                ", ".join(map(repr, given)) or "none", "Pass 0 for an arm that costs nothing.",
-            )  # fmt: skip
-        cost = [given[label] for label in arms]
-    amounts = np.broadcast_to(np.array(1.0 if cost is None else cost, dtype=object), len(arms))
+    own: Any = by_arm(cost, arms, "cost") if isinstance(cost, Mapping) else cost
+    amounts = np.broadcast_to(np.array(1.0 if own is None else own, dtype=object), len(arms))
     return tuple(check_money(amount, "cost") for amount in amounts)
 
 
