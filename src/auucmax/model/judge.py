@@ -73,8 +73,7 @@ def arm_evidence(
     cross_fitted: bool = False,
     rivals: Mapping[str, Floats] | None = None,
     predicted: Floats | None = None,
-    guarantee: Certificate | Missing | None = None,
-    cuts: Cuts | None = None,
+    guarantee: tuple[Certificate | Missing | None, Cuts | None] = (None, None),
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
 ) -> ArmEvidence:
@@ -82,15 +81,16 @@ def arm_evidence(
 
     ``cross_fitted``: scores are ranks by models of several folds, so the variance of a gain counts
     twice. ``predicted`` (m,): calibrated uplifts from other rows. ``rivals``: other scores.
-    ``guarantee``: the certificate, or why there is none. No guarantee holds if the check fails.
+    ``guarantee``: the certificate, or why there is none, and cuts. None holds if the check fails.
     """
     levels = Levels.of(pair.y, score, **pair.design)
     grid = share_grid(levels.ranked.treated, levels.ranked.weight)
     how: dict[str, Any] = {"level": LEVEL, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=0, **how)
     outcome = pair.trial.roles.outcome
+    certificate, cuts = guarantee
     if check is not None and check.stops:
-        guarantee, cuts = FAILED, None
+        certificate, cuts = FAILED, None
     contrasts = []
     for name, of_rival in (rivals or {}).items():
         other = Levels.of(pair.y, of_rival, **pair.design)
@@ -116,7 +116,7 @@ def arm_evidence(
         risk=numbers(levels.policy_risk(grid)) if outcome.kind == Kind.BINARY else None,
         deciles=_deciles(band, levels, predicted),
         rivals=tuple(contrasts),
-        **one_of(guarantee),
+        **one_of(certificate),
         cuts=cuts,
         drivers=drivers,
         people=people,

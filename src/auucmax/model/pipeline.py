@@ -25,7 +25,7 @@ from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.databases import Signs
 from auucmax.data.few import LEAST_ROWS
-from auucmax.data.hashing import Checksum, Hashes
+from auucmax.data.hashing import Hashes
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.randomisation_report import CheckWarning
 from auucmax.data.trial import Trial
@@ -194,8 +194,7 @@ def fit(
             recipe = replace(recipe, n_folds=n_folds)
         fitted = []
         for pair, check in zip(pairs, checks, strict=True):
-            of_arm = f" for {pair.name}" if len(pairs) > 1 else ""
-            with working_on(f"fitting {model}{of_arm}") as work:
+            with working_on(f"fitting {model} for {pair.name}") as work:
                 fitted.append(_fit_arm(pair, recipe, rivals, check, keys, work))
         with working_on("judging the policy"):
             policy = _policy(trial, fitted, recipe, keys, costs, budget)
@@ -207,10 +206,8 @@ def fit(
         n_folds=None if hold_out else recipe.n_folds,
     )
     scorers = tuple(one.scorer for one in fitted)
-    encoded = scorers[0].encoder.transform(trial.X)
-    checksum = Checksum.of(encoded, trial.benefit, trial.arm)
     info = _info(trial, fitted, recipe, n_held)
-    return UpliftModel(recipe, scorers, evidence, checksum, info)
+    return UpliftModel(recipe, scorers, evidence, scorers[0].checksum(trial), info)
 
 
 def _usable(trial: Trial) -> Trial:
@@ -252,7 +249,7 @@ def _fit_arm(
     """Train the final model of an arm, and evaluate it on out-of-fold scores."""
     held = recipe.held_out(pair.keys)  # no row with cross-fitting
     names = [recipe.model, *rivals]
-    apart, chunk_score, tilt = None, None, 0.0
+    apart = chunk_score = None
     if recipe.hold_out:
         least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
         if least < LEAST:
@@ -280,7 +277,7 @@ def _fit_arm(
         ranks[recipe.model] = rank = score[held]
         # Halves by other bits of the keys than those of the hold-out.
         fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
-        guarantee, cuts = held_out(judged, rank, recipe.n_candidates, recipe.seed)
+        guarantee = held_out(judged, rank, recipe.n_candidates, recipe.seed)
         calibration, quantiles = (
             calibrate(judged.y, rank, **judged.design),
             ScoreQuantiles.of(rank, judged.people),
@@ -288,7 +285,7 @@ def _fit_arm(
     else:
         judged, place = pair, pair.index
         ranks, rank, fold, chunk_score = apart.ranks, apart.rank, apart.fold, apart.chunk_score
-        guarantee, cuts = progressive(pair, apart, recipe)
+        guarantee = progressive(pair, apart, recipe)
         calibration = calibrate(pair.y, ranks[recipe.model], **pair.design)
         # In scores of the model that is kept: a rank r stands for the score that cuts off the share
         # 1 - r. A score of several ranks gets the mean of their uplifts.
@@ -311,8 +308,7 @@ def _fit_arm(
     if isinstance(formula, Formula) and formula.is_linear:
         terms = list(map(str, fitted.encoder.get_feature_names_out()))
         (part,) = formula.parts
-        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200
-            linear = linear_terms(part.weight * part.coef, terms, X.std(axis=0))
+        linear = linear_terms(part.weight * part.coef, terms, X.std(axis=0))
     evidence = arm_evidence(
         judged,
         ranks.pop(recipe.model),
@@ -321,16 +317,14 @@ def _fit_arm(
         rivals=ranks,
         predicted=uplift[place],
         guarantee=guarantee,
-        cuts=cuts,
         drivers=describe_drivers(pair.X, score, TOP, linear),
         people=describe_top(binned(pair.X), score),
     )
-    scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
-    if len(pair.trial.roles.arms) > 2:  # a slope orders people whom the calibration ties
-        tilt = TILT * float(pair.trial.benefit.std())
-        high, low = quantiles.score[0], quantiles.score[-1]
-        slope = tilt / (high - low) if high > low else 0.0
-        scorer = replace(scorer, slope=slope, centre=(high + low) / 2)
+    # With several arms, a slope orders people whom the calibration ties.
+    tilt = TILT * float(pair.trial.benefit.std()) if len(pair.trial.roles.arms) > 2 else 0.0
+    high, low = quantiles.score[0], quantiles.score[-1]
+    slope = tilt / (high - low) if high > low else 0.0
+    scorer = Scorer(fitted.encoder, formula, calibration, quantiles, slope, (high + low) / 2)
     uplift = uplift + tilt * (rank - 0.5)
     return _Arm(pair, scorer, evidence, fitted.estimators[recipe.model], uplift, chunk_score)
 
@@ -397,7 +391,7 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     (pair,) = Pair.each(trial, row_keys(trial))
     pair.check_copies(all_columns=True)
     own = check_column(score, "the scores", trial.n_rows)[pair.index]
-    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1)[0])
+    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1))
     return _on_new_rows(trial, [arm], PolicyEvidence(curve=arm.curve))
 
 
@@ -412,7 +406,7 @@ def _on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEviden
 def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     """Evidence of a model on new rows; see :meth:`UpliftModel.evaluate`."""
     trial = _usable(trial)
-    if model.checksum_of(trial) == model.checksum:
+    if model.scorers[0].checksum(trial) == model.checksum:
         warnings.warn(
             "the rows should be new to the model, got those of its fit: the evidence is that of "
             "the fit, where every row was scored by a model that was not trained on it.",
@@ -441,7 +435,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 own,
                 check=pair.check(),
                 predicted=scorer.calibration(own),
-                guarantee=held_out(pair, own, n_candidates)[0],
+                guarantee=held_out(pair, own, n_candidates),
                 drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
                 people=describe_top(binned(pair.X), own),
             )
@@ -465,7 +459,7 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
     recipe = model.recipe
     for name in names:
         check_able(name, trial.roles.outcome, "a rival", COMPARABLE)
-    if model.checksum_of(trial) != model.checksum:
+    if model.scorers[0].checksum(trial) != model.checksum:
         raise InputError(
             "trial", "the rows that the model was fitted on, all of them", "other rows",
             "Pass the file of the fit.",

@@ -55,6 +55,10 @@ class Scorer:
         """Uplifts for scores, (n,)."""
         return self.calibration(score) + self.slope * (score - self.centre)
 
+    def checksum(self, trial: Trial) -> Checksum:
+        """The checksum of the rows of a trial."""
+        return Checksum.of(self.encoder.transform(trial.X), trial.benefit, trial.arm)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UpliftModel(Shown):
@@ -139,11 +143,6 @@ class UpliftModel(Shown):
         scores = self.scores(frame)
         both = np.stack([scores, self.uplift_of(scores)], axis=2)
         return pd.DataFrame(both.reshape(len(scores), -1), columns=self.score_names)
-
-    def checksum_of(self, trial: Trial) -> Checksum:
-        """The checksum of the rows of a trial."""
-        encoded = self.scorers[0].encoder.transform(trial.X)
-        return Checksum.of(encoded, trial.benefit, trial.arm)
 
     def has_people(self, table: Any) -> bool:
         """Whether a table has exactly the people of the fit, by their features."""
