@@ -56,8 +56,7 @@ class Result(Shown):
     Share(value=0.5)
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls) -> None:
         cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
         dataclass(frozen=True, kw_only=True)(cls)
 

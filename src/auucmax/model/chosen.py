@@ -395,10 +395,10 @@ def _order(
     from most uplift for the money down."""
     rows, is_left = np.arange(len(scores)), choice.arm < 0
     if scores.shape[1] == 1:
-        return np.lexsort((rows, is_left, -scores[:, 0]))
+        return np.lexsort((is_left, -scores[:, 0]))
     arm = np.where(is_left, uplift.argmax(axis=1), choice.arm)
     gain = uplift[rows, arm]
     price = np.ones(len(rows)) if costs is None else costs[rows, arm]
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
-    return np.lexsort((rows, -gain, -rate, is_left))
+    return np.lexsort((-gain, -rate, is_left))

@@ -176,9 +176,8 @@ def _restored(header: Header, members: dict[str, bytes]) -> UpliftModel:
             own = array_of(name, members.pop(name))
             arrays[name.removeprefix(start).removesuffix(".npy")] = own
         formula = from_arrays(arrays, len(encoder.terms_))
-        scorers.append(
-            Scorer(encoder, formula, saved.calibration, saved.quantiles, saved.slope, saved.centre)
-        )
+        known = vars(saved) | {"encoder": encoder, "formula": formula}
+        scorers.append(Scorer(**known))
     if header.recipe.model not in MODELS or members:
         raise ValueError("it has an unknown model, or members of no arm")
     if not scorers or not len(scorers) == len(evidence.arms) == len(evidence.roles.arms) - 1:

@@ -194,12 +194,16 @@ def number_of_folds(pair: Pair, key: str) -> int:
         least = min(fewest_rows(pair.y, pair.treated, fold != k) for k in range(n_folds))
         if least >= LEAST:
             return n_folds
-    what = f"at least {LEAST} rows"
-    if responders(pair.y) is not None:
-        what = f"{what} with the outcome and {LEAST} without it"
-    raise InputError(
-        "the trial", f"{what} of each arm in every part that a model is trained on",
-        f"{least} of one kind", "Collect more rows.",
+    raise too_few("the trial", least)
+
+
+def too_few(parameter: str, least: int) -> InputError:
+    """An error for parts of the trial that no model can be trained on or judged on."""
+    return InputError(
+        parameter,
+        f"at least {LEAST} rows of each arm, with and without the outcome, in every part that a "
+        f"model is trained on or judged on",
+        f"{least} of one kind", "Collect more rows, or leave out a hold-out.",
     )  # fmt: skip
 
 

@@ -251,17 +251,14 @@ def _chunk_uplift(
 ) -> Floats:  # fmt: skip
     """Uplifts of chunk k from models of earlier chunks, by ranks among guide rows."""
     own = chunk[pair.index]
-    past = pair.take(own < k)
+    past = own < k
     rank = ranks_among(score[inside], score[inside[guide]])
-    tilted = TILT * float(past.y.std()) * (rank - 0.5)
-    earlier = (own >= first) & (own < k)
-    if not earlier.any():  # nothing was ranked yet: everyone gets the average effect
-        weight = np.ones(len(past.y)) if pair.weight is None else pair.weight[own < k]
-        parts = (past.treated, ~past.treated)
-        means = [np.average(past.y[arm], weights=weight[arm]) for arm in parts]
-        return tilted + means[0] - means[1]
-    ranks = ranks_within(score[pair.index][earlier], own[earlier])
-    return tilted + quietly_calibrated(pair.take(earlier), ranks)(rank)
+    tilted = TILT * float(pair.y[past].std()) * (rank - 0.5)
+    ranked = past & (own >= first)
+    ranks = np.zeros(past.sum())
+    if ranked.any():  # else nothing was ranked yet: everyone gets the average effect
+        past, ranks = ranked, ranks_within(score[pair.index][ranked], own[ranked])
+    return tilted + quietly_calibrated(pair.take(past), ranks)(rank)
 
 
 def arms_at(uplift: Floats, guides: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:

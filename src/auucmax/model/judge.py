@@ -227,15 +227,12 @@ def _curve_of_band(band: UpliftBand, costs: tuple[float, ...], random: Floats) -
 
 def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deciles:
     """Effects in tenths (or fewer parts), from differences of the curve."""
-    tenths = np.linspace(0, 1, 11)
-    places = np.abs(band.share[:, None] - tenths).argmin(axis=0).tolist()
-    if np.abs(band.share[places] - tenths).max() >= 1e-9:
-        places = list(range(len(band.share)))
+    n_points = len(band.share)  # of a grid that has tenths, or fewer parts
+    places = np.arange(0, n_points, max(1, n_points // 10))
     width = np.diff(band.share[places])
-    covariance = band.covariance[np.ix_(places, places)]
-    own = np.diag(covariance)
-    variance = own[1:] + own[:-1] - 2 * np.diag(covariance, 1)
-    uplift, error = np.diff(band.uplift[places]) / width, np.sqrt(np.maximum(variance, 0)) / width
+    step = np.diff(np.eye(n_points)[places], axis=0) / width[:, None]
+    uplift = step @ band.uplift
+    error = np.sqrt(np.maximum(np.sum(step @ band.covariance * step, axis=1), 0))
     half = band.multiple * error
     cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.weight)
     means = None
@@ -260,10 +257,23 @@ def _ratios(band: UpliftBand) -> tuple[Estimate | None, ...]:
     is an interval exactly when V(1) is more than t standard errors from 0. t is such that the
     intervals hold at all shares of the band together.
     """
-    whole, c = float(band.uplift[-1]), band.covariance
-    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else None
-    if multiple is None or whole <= multiple * band.standard_error[-1]:
-        return (None,) * len(band.share)
+    whole, c, n_points = float(band.uplift[-1]), band.covariance, len(band.share)
+    if not band.lower[-1] > 0:
+        return (None,) * n_points
+    # The multiple is that of normal draws, and as much wider as the intervals at one share are than
+    # normal ones. Neither nobody nor everybody has an error.
+    away = np.eye(n_points)
+    away[:, -1] -= band.uplift / whole
+    of_ratio = away @ c @ away.T
+    error = np.sqrt(np.maximum(np.diag(of_ratio), 0))
+    vary = error > 1e-6 * band.standard_error.max()
+    multiple = 0.0
+    if vary.any():
+        draws = largest_draws(of_ratio[np.ix_(vary, vary)], error[vary], 0)
+        largest = float(np.quantile(draws, band.level))
+        multiple = float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
+    if whole <= multiple * band.standard_error[-1]:
+        return (None,) * n_points
     quadratic = whole**2 - multiple**2 * c[-1, -1]
     found: list[Estimate | None] = []
     for place, top in enumerate(band.uplift.tolist()):
@@ -273,26 +283,9 @@ def _ratios(band: UpliftBand) -> tuple[Estimate | None, ...]:
         linear = top * whole - multiple**2 * c[place, -1]
         constant = top**2 - multiple**2 * c[place, place]
         root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
-        ends = [float((linear + sign * root) / quadratic) for sign in (-1, 1)]
-        found.append(Estimate(value=top / whole, lower=ends[0], upper=ends[1]))
+        lower, upper = float((linear - root) / quadratic), float((linear + root) / quadratic)
+        found.append(Estimate(value=top / whole, lower=lower, upper=upper))
     return tuple(found)
-
-
-def _ratio_multiple(band: UpliftBand) -> float:
-    """Simultaneous critical value for the ratios V(q) / V(1).
-
-    From normal draws, and as much wider as the intervals at one share are than normal ones.
-    """
-    ratio, end = band.uplift / band.uplift[-1], band.covariance[:, -1]
-    cross = np.outer(ratio, end)
-    c = band.covariance - cross - cross.T + np.outer(ratio, ratio) * end[-1]
-    error = np.sqrt(np.maximum(np.diag(c), 0))
-    vary = error > 1e-6 * band.standard_error.max()  # neither nobody nor everybody has an error
-    if not vary.any():
-        return 0.0
-    draws = largest_draws(c[np.ix_(vary, vary)], error[vary], 0)
-    largest = float(np.quantile(draws, band.level))
-    return float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
 
 
 def describe_check(report: RandomisationReport) -> CheckFacts:

@@ -38,6 +38,7 @@ from auucmax.model.folds import (
     cross_fit,
     fewest_rows,
     number_of_folds,
+    too_few,
     train,
 )
 from auucmax.model.guarantee import (
@@ -253,13 +254,7 @@ def _fit_arm(
     if recipe.hold_out:
         least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
         if least < LEAST:
-            raise InputError(
-                "hold_out",
-                f"a share that leaves at least {LEAST} rows of each arm, with and without the "
-                f"outcome, to train on and to judge on",
-                f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
-                "Collect more rows, or leave the hold-out out.",
-            )  # fmt: skip
+            raise too_few("hold_out", least)
     else:
         bounded = not isinstance(counted_range(pair), Missing)
         apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
