@@ -24,6 +24,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 Numbers = tuple[float, ...]
 MaybeNumbers = tuple[float | None, ...]
+Range = tuple[float, float]
 _STRICT: Any = {"extra": "forbid", "allow_inf_nan": False}
 
 
@@ -32,8 +33,6 @@ class Shown:
 
     Dataclasses need ``repr=False``, or they would write all fields.
     """
-
-    __slots__ = ()
 
     def __str__(self) -> str:
         return str(import_module("auucmax.present.brief").text(self))
@@ -62,14 +61,12 @@ class Result(Shown):
 
     def to_json(self) -> Any:
         """The result as plain JSON: a dictionary."""
-        kind: Any = type(self)
-        return _adapter(kind).dump_python(self, mode="json")
+        return _adapter(type(self)).dump_python(self, mode="json")  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """Restore a result from :meth:`to_json`; raise a ValueError for anything else."""
-        found: Self = read_json(cls, values)
-        return found
+        return read_json(cls, values)
 
 
 def read_json(kind: type, values: Any) -> Any:
@@ -188,7 +185,7 @@ class Outcome(Result):
     name: str
     kind: Kind
     lower_is_better: bool = False
-    range: tuple[float, float] | None = None
+    range: Range | None = None
 
     @property
     def gain(self) -> str:
@@ -292,14 +289,14 @@ class Certificate(Result):
     gain: float
     delta: float
     n_rows: int
-    trained_on: tuple[float, float] = (1.0, 1.0)
+    trained_on: Range = (1.0, 1.0)
     n_models: int = 1
     n_candidates: int = 1
     auuc: float | None = None
     over_random: float | None = None
     budget: float | None = None
     spent: float | None = None
-    counted: tuple[float, float] = (0.0, 1.0)
+    counted: Range = (0.0, 1.0)
     beyond: float = 0.0
 
 
@@ -506,7 +503,7 @@ class ArmEvidence(Result):
     drivers: Drivers | None
     people: tuple[People, ...]
     check: CheckFacts | None
-    propensity: tuple[float, float] | None = None
+    propensity: Range | None = None
 
     def __post_init__(self) -> None:
         rivals = (one.curve for one in self.rivals)

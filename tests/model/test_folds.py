@@ -121,7 +121,7 @@ def test_number_of_folds():
     n_folds = number_of_folds(pair, KEY)
     assert n_folds in (10, 20)
     fold = recipe_of(n_folds).folds(pair.keys)
-    assert all(fewest_rows(pair.y, pair.treated, fold != k) >= LEAST for k in range(n_folds))
+    assert all(fewest_rows(pair, fold != k) >= LEAST for k in range(n_folds))
     for few in (table.head(60), table.head(30).assign(visit=np.arange(30.0))):
         with pytest.raises(InputError) as caught:
             number_of_folds(pair_of(few), KEY)

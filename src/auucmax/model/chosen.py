@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,10 +130,10 @@ class Targeting(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain JSON, without the people."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        shifts = [shift.to_json() for shift in self.shifts]
+        found = vars(self) | {"decision": self.decision.to_json(), "shifts": shifts}
         del found["people"], found["choice"]
-        found["shifts"] = [shift.to_json() for shift in self.shifts]
-        return found | {"decision": self.decision.to_json()}
+        return found
 
     def chosen(self) -> Any:
         """Only the people to treat."""

@@ -179,7 +179,7 @@ def cross_fit(
 def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
     """Chunks with enough earlier rows for training."""
     for k in range(1, n_chunks):
-        if fewest_rows(pair.y, pair.treated, chunk < k) >= LEAST and (chunk == k).any():
+        if fewest_rows(pair, chunk < k) >= LEAST and (chunk == k).any():
             return list(range(k, n_chunks))
     return []
 
@@ -191,7 +191,7 @@ def number_of_folds(pair: Pair, key: str) -> int:
     least = 0
     for n_folds in (5, 10, 20):  # more folds leave more rows to train on
         fold = Recipe(model="", key=key, seed=0, n_folds=n_folds).folds(pair.keys)
-        least = min(fewest_rows(pair.y, pair.treated, fold != k) for k in range(n_folds))
+        least = min(fewest_rows(pair, fold != k) for k in range(n_folds))
         if least >= LEAST:
             return n_folds
     raise too_few("the trial", least)
@@ -207,10 +207,10 @@ def too_few(parameter: str, least: int) -> InputError:
     )  # fmt: skip
 
 
-def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
+def fewest_rows(pair: Pair, some: Bools) -> int:
     """Smallest count of rows, or of responders and non-responders, in an arm."""
-    code = treated.astype(np.int64)
-    n_kinds, who = 2, responders(y)
+    code = pair.treated.astype(np.int64)
+    n_kinds, who = 2, responders(pair.y)
     if who is not None:
         code, n_kinds = 2 * code + who, 4
     return int(np.bincount(code[some], minlength=n_kinds).min())

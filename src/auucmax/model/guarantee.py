@@ -21,7 +21,7 @@ from auucmax.data.trial import Trial
 from auucmax.metrics.allocation import arm_steps
 from auucmax.model.folds import OutOfFold, Recipe, places, ranks_among, ranks_within
 from auucmax.model.judge import quietly_calibrated
-from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Why, plain
+from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Range, Why, plain
 from auucmax.targeting.choose import choose
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
@@ -29,7 +29,6 @@ SIZING = 0.05  #: of held-out rows, which size the bets and are not bet on
 _GUIDES = 10  # one row in so many of a chunk shows the policy's cut, and is not bet on
 _MIX = np.uint64(0xA24BAED4963EE407)
 
-Range = tuple[float, float]
 Chunk = tuple[Floats, Floats | None, Bools]
 
 

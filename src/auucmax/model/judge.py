@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,7 +177,7 @@ def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[n
 
 
 def _estimate(
-    value: float, error: float, ends: Any, missing: str | None, p_value: float = math.nan
+    value: float, error: float, ends: Any, missing: str | None, p_value: float = np.nan
 ) -> Estimate:
     lower, upper = plain(ends)
     return Estimate(
@@ -275,17 +274,15 @@ def _ratios(band: UpliftBand) -> tuple[Estimate | None, ...]:
     if whole <= multiple * band.standard_error[-1]:
         return (None,) * n_points
     quadratic = whole**2 - multiple**2 * c[-1, -1]
-    found: list[Estimate | None] = []
-    for place, top in enumerate(band.uplift.tolist()):
-        if np.isnan(band.simultaneous_lower[place]):
-            found.append(None)
-            continue
-        linear = top * whole - multiple**2 * c[place, -1]
-        constant = top**2 - multiple**2 * c[place, place]
-        root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
-        lower, upper = float((linear - root) / quadratic), float((linear + root) / quadratic)
-        found.append(Estimate(value=top / whole, lower=lower, upper=upper))
-    return tuple(found)
+    linear = band.uplift * whole - multiple**2 * c[:, -1]
+    constant = band.uplift**2 - multiple**2 * np.diag(c)
+    root = np.sqrt(np.maximum(linear**2 - quadratic * constant, 0))
+    ratios = band.uplift / whole, (linear - root) / quadratic, (linear + root) / quadratic
+    known = np.isfinite(band.simultaneous_lower)
+    return tuple(
+        Estimate(value=value, lower=lower, upper=upper) if is_known else None
+        for is_known, (value, lower, upper) in zip(known, np.array(ratios).T.tolist(), strict=True)
+    )
 
 
 def describe_check(report: RandomisationReport) -> CheckFacts:
@@ -293,7 +290,7 @@ def describe_check(report: RandomisationReport) -> CheckFacts:
     found = report.for_others().to_dict()
     for name in ("differences", "missing"):
         found[name] = found[name][:_MOST_DIFFERENCES]
-    return cast(CheckFacts, plain(found))
+    return plain(found)
 
 
 def policy_curve(
@@ -354,7 +351,7 @@ def policy_curve(
 def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
     return _estimate(
         found.estimate, found.standard_error, found.interval, found.declined,
-        found.p_value if tested else math.nan,
+        found.p_value if tested else np.nan,
     )  # fmt: skip
 
 

@@ -252,7 +252,7 @@ def _fit_arm(
     names = [recipe.model, *rivals]
     apart = chunk_score = None
     if recipe.hold_out:
-        least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
+        least = min(fewest_rows(pair, part) for part in (held, ~held))
         if least < LEAST:
             raise too_few("hold_out", least)
     else:

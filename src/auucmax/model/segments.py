@@ -29,7 +29,7 @@ from auucmax.data.binning import Binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
-from auucmax.results import ArmContrast, Missing, Segment, Segments
+from auucmax.results import ArmContrast, Missing, Range, Segment, Segments
 
 SEARCHED = 12  #: columns among which pairs of splits are searched, at most
 LEAST_PART = 0.05  #: of the rows in a segment
@@ -70,7 +70,7 @@ def find_segments(
     arm: Arms,
     trained: Bools,
     names: Sequence[str],
-    counted: tuple[float, float] | Missing,
+    counted: Range | Missing,
 ) -> Segments | None:
     """Find segments on some rows, and estimate effects on the others.
 
@@ -104,9 +104,7 @@ def find_segments(
     effects = means[:, 1:] - means[:, :1]
     pairs = list(combinations(range(len(names)), 2))
     level = 1 - DELTA / (len(pairs) * len(rules))
-    code, bounds = np.full(len(y), -1), []
-    for number, own in enumerate(others):
-        code[own] = number
+    code, bounds = np.select(others, range(len(rules)), -1), []
     for k in range(1, len(names)):
         if isinstance(counted, Missing):
             break
