@@ -257,8 +257,9 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(model, path, monkeypatch
 
 
 def test_files_of_other_kinds(path, tmp_path, monkeypatch):
-    for absent in (tmp_path / "absent", tmp_path, tmp_path / "a\x00b"):
-        refused(absent, "should be a model file, got no file")
+    refused(tmp_path / "absent", "No such file")
+    refused(tmp_path, "Is a directory")
+    refused(tmp_path / "a\x00b", "null byte")
     whole = path.read_bytes()
     for content in (b"", b"text", whole[: len(whole) // 2], whole[:-30], b"PK\x03\x04" + bytes(99)):
         path.write_bytes(content)
@@ -544,7 +545,7 @@ def test_devices_and_pipes_are_not_read(tmp_path):
     """They have no size, and no end: reading them would take all memory, or wait for ever."""
     os.mkfifo(tmp_path / "pipe")
     for place in (Path("/dev/zero"), tmp_path / "pipe"):
-        refused(place, "should be a model file, got no file")
+        refused(place, "it is a device or a pipe")
 
 
 def test_any_byte_that_changed_is_noticed_or_has_no_effect(path):

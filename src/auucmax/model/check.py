@@ -113,10 +113,20 @@ def check_trial(
     >>> found.failed, round(found.arms[0].effect.value, 1)
     (False, 0.1)
     """
-    shares = _planned_shares(expected_share, trial.roles.arms[1:])
+    labels = trial.roles.arms[1:]
+    planned: dict[str, float] = {}  # of each arm, relative to arm plus control
+    if expected_share is not None:
+        if isinstance(expected_share, Mapping):
+            shares = by_arm(expected_share, labels, "expected_share")
+        else:
+            check_level(expected_share, "expected_share")
+            shares = [expected_share / len(labels)] * len(labels)
+        control = 1 - sum(shares)
+        check_level(min(*shares, control), "expected_share")
+        planned = {arm: own / (own + control) for arm, own in zip(labels, shares, strict=True)}
     arms = []
     for pair in Pair.each(trial, row_keys(trial)):
-        report = pair.check(expected_share=shares.get(pair.name))
+        report = pair.check(expected_share=planned.get(pair.name))
         levels = Levels.of(pair.y, np.zeros(len(pair.y)), **pair.design)
         effect = effect_of(levels.band([1.0], level=LEVEL))
         multiple = float(ndtri(0.5 + LEVEL / 2) + ndtri(POWER))
@@ -128,17 +138,3 @@ def check_trial(
         encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
         codes = tuple(encoder.fit(trial.X).code_columns)
     return TrialCheck(trial, tuple(arms), codes, quantities_of(trial))
-
-
-def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dict[str, float]:
-    """Planned share of each arm relative to arm plus control."""
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        shares = by_arm(given, arms, "expected_share")
-    else:
-        check_level(given, "expected_share")
-        shares = [given / len(arms)] * len(arms)
-    control = 1 - sum(shares)
-    check_level(min(*shares, control), "expected_share")
-    return {arm: share / (share + control) for arm, share in zip(arms, shares, strict=True)}

@@ -222,7 +222,13 @@ def target(
         choice, spend, points = _choose_one(model, evidence, terms, scores[:, 0])
     else:
         choice, spend, missing = _choose_arms(evidence, terms, uplift, within)
-    missing = _unlike(model, shifts, choice, spend) or missing
+    used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
+    unlike = [k for k in np.flatnonzero(used).tolist() if shifts[k].is_unlike]
+    if unlike and sum(choice.counts):
+        k = max(unlike, key=lambda number: shifts[number].distance)
+        missing = Missing(
+            why=Why.UNLIKE_TRIAL, arm=arms[k], got=shifts[k].distance, needed=shifts[k].by_chance
+        )
     plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
     chosen = np.flatnonzero(choice.arm >= 0)
     asked, each = terms, within.get("cost")
@@ -327,19 +333,6 @@ def _choose_arms(
     away = float(np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max())
     is_other = away > max(LARGE_SHIFT, 2 / np.sqrt(n))
     return choice, spend, Missing(why=Why.OTHER_ARMS, got=away) if is_other else None
-
-
-def _unlike(
-    model: UpliftModel, shifts: Sequence[ScoreShift], choice: Choice, spend: float
-) -> Missing | None:
-    """Reason if people differ from those of the trial in the scores of a used arm."""
-    given = (np.array(choice.counts) > 0) | (at(model.evidence.policy.curve, spend)[0] > 0)
-    unlike = [k for k in np.flatnonzero(given).tolist() if shifts[k].is_unlike]
-    if not unlike or not sum(choice.counts):
-        return None
-    k = max(unlike, key=lambda number: shifts[number].distance)
-    own = shifts[k]
-    return Missing(why=Why.UNLIKE_TRIAL, arm=model.arms[k], got=own.distance, needed=own.by_chance)
 
 
 def _people(

@@ -112,9 +112,9 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
     """
     path = Path(path)
     name = visible(path.name or str(path))  # "." has no name, nor has the root
-    if not path.is_file():  # a device or a pipe may have no end
-        raise ModelFileError(name, "a model file", "no file of this name", "Check the path.")
     try:
+        if path.is_char_device() or path.is_fifo():  # they may have no end
+            raise ValueError("it is a device or a pipe")
         if path.stat().st_size > LARGEST_FILE:
             raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
         members = _members(path.read_bytes())

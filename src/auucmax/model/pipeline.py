@@ -61,9 +61,10 @@ from auucmax.model.profiles import describe_arms, describe_drivers, describe_top
 from auucmax.model.registry import (
     COMPARABLE,
     MODELS,
+    RIVALS,
+    able_models,
     check_able,
     describe_target,
-    rivals_of,
 )
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
@@ -173,7 +174,8 @@ def fit(
     )  # fmt: skip
     keys = row_keys(trial, recipe.key)
     pairs = list(Pair.each(trial, keys))
-    rivals = rivals_of(model, roles.outcome.kind)
+    able = able_models(roles.outcome.kind)
+    rivals = [name for name in RIVALS.get(model, ("tm",)) if name in able and name != model]
     with warnings.catch_warnings():
         # Rows of other folds of a column of many rare categories: the summary reports these.
         warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")

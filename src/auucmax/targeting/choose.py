@@ -146,14 +146,15 @@ def choose(
 
         # With many people only the steps around the cut, whose rates a sample shows, are kept and
         # sorted, which bounds memory; if the cut is not among them, all are.
-        low, high = -np.inf, np.inf
+        ranges = [(-np.inf, np.inf)]
         if n_people > _MANY and money < np.inf:
             sample = steps_of(slice(None, None, _PART))
             best = sample.best_first()
             ends = money / _PART * np.array([1 + _MARGIN, 1 - _MARGIN])
             places = np.searchsorted(np.cumsum(sample.cost[best]), ends)
             low, high = np.append(sample.rate[best], -np.inf)[places].tolist()
-        while True:
+            ranges.insert(0, (low, high))
+        for low, high in ranges:
             arm, spent, between = np.full(n_people, -1), 0.0, list[Steps]()
             for start in range(0, n_people, _MANY):
                 steps = steps_of(slice(start, start + _MANY))
@@ -168,9 +169,8 @@ def choose(
             order = steps.best_first()
             total = spent + np.cumsum(steps.cost[order])
             n_taken = int(np.searchsorted(total, money * _ROUNDING, side="right"))
-            if (low == -np.inf and high == np.inf) or 0 < n_taken < len(order):
+            if 0 < n_taken < len(order):
                 break
-            low, high = -np.inf, np.inf
         rate = steps.rate[order]
         threshold = float(rate[n_taken - 1]) if n_taken else np.inf
         taken = order[:n_taken]
