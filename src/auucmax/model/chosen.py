@@ -196,8 +196,8 @@ def target(
     if cost is not None and limits.cost_column:
         raise InputError("cost", "left out with cost_column", "both", "Leave one out.")
     own_costs = evidence.policy.curve.costs
-    assumed = cost is None and not limits.cost_column and not one_arm
-    assumed = assumed and set(own_costs) != {1.0} and (budget is not None or value is not None)
+    assumed = cost is None and not limits.cost_column and set(own_costs) != {1.0}
+    assumed = assumed and (budget is not None or value is not None)
     costs = own_costs if assumed else None if cost is None else arm_costs(cost, arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if not limits.cost_column:
@@ -243,7 +243,7 @@ def target(
     order = _order(scores, uplift, each, choice)
     is_own = one_arm and plan.missing is None and not left_out["n_excluded"]
     is_own = is_own and model.has_people(people)
-    if is_own and plan.gain is not None:  # uplifts add up to the expected gain
+    if is_own and plan.gain:  # uplifts add up to the expected gain
         whole = n * evidence.policy.curve.gain[-1]
         uplift[order, 0] = scaled_to_gain(
             uplift[order, 0], scores[order, 0], len(chosen), plan.gain.value, whole

@@ -35,7 +35,6 @@ VERSION = 13  #: the only one that is read; every change of what a file holds ra
 LARGEST_FILE = 2**31  #: bytes
 _HEADER = "header.json"
 _LARGEST = 1e200  # of numbers in size: sums and products of some of them should not overflow
-_EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the file: the same model, the same bytes
 
 
 class ModelFileError(InputError):
@@ -102,7 +101,8 @@ def save(model: UpliftModel, path: str | os.PathLike[str]) -> None:
             members[f"arm{k}.{name}.npy"] = array_bytes(array)
     with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
         for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH_ZERO), content)
+            # Without the time of a clock: the same model has the same bytes.
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def load(path: str | os.PathLike[str]) -> UpliftModel:

@@ -232,16 +232,16 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
     for a in range(len(columns)):
         tables = [
             _sums(codes[a] * size + code, sizes[a] * size, arm, centred, n_arms).reshape(
-                -1, sizes[a], size
+                3, n_arms, sizes[a], size
             )
             for code, size in zip(codes, sizes, strict=True)
         ]
         for pair in sides[a]:
             value, rules = 0.0, list[Rule]()
             for side in pair:
-                sums = [table[:, side.cells].sum(axis=1) for table in tables]
+                sums = [table[:, :, side.cells].sum(axis=2) for table in tables]
                 # The rows of a side are split once more by another column, or not at all.
-                own = float(_values(sums[0].sum(axis=1)[:, None], least)[0])
+                own = float(_values(sums[0].sum(axis=2, keepdims=True), least)[0])
                 leaves: list[Rule] = [(side,)]
                 for b in range(len(columns)):
                     again, both = _best_split(sides[b], sums[b], least)
@@ -266,25 +266,24 @@ def _best_split(
 ) -> tuple[float, tuple[Side, Side]]:
     """Best split from sums, and its value: minus infinity if all leave too few
     rows."""
-    left = np.stack([sums[:, yes.cells].sum(axis=1) for yes, _ in sides], axis=1)
-    values = _values(np.hstack([left, sums.sum(axis=1)[:, None] - left]), least)
+    left = sums @ np.column_stack([yes.cells for yes, _ in sides])
+    values = _values(np.dstack([left, sums.sum(axis=2, keepdims=True) - left]), least)
     both = values.reshape(2, -1).sum(axis=0)
     best = int(both.argmax())
     return float(both[best]), sides[best]
 
 
 def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
-    """Rows, sums and squared sums of y by arm and cell, (3 arms, cells)."""
-    cell, n_cells = arm * size + code, n_arms * size
-    found = [np.bincount(cell, weights=w, minlength=n_cells) for w in (None, y, y**2)]
-    parts = np.stack([own.reshape(n_arms, size) for own in found], axis=1)
-    return parts.reshape(3 * n_arms, size).astype(np.float64)
+    """Rows, sums and squared sums of y by arm and cell, (3, arms, cells)."""
+    cell = arm * size + code
+    found = [np.bincount(cell, own, n_arms * size) for own in (None, y, y**2)]
+    return np.array(found, dtype=np.float64).reshape(3, n_arms, size)
 
 
 def _values(sums: Floats, least: int) -> Floats:
     """Split criterion n (tau^2 - 2 v) summed over pairs of arms; minus infinity if it has too
     few rows of an arm."""
-    n, total, squares = sums.reshape(-1, 3, sums.shape[1]).transpose(1, 0, 2)
+    n, total, squares = sums
     counted = np.maximum(n, 1.0)
     mean = total / counted
     noise = np.maximum(squares / counted - mean**2, 0.0) / counted
