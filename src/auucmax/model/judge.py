@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from auucmax._errors import short
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
-from auucmax.data.chances import own_chance
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
@@ -132,10 +131,7 @@ def one_of(guarantee: Certificate | Missing | None) -> dict[str, Any]:
 
 def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
     """Rows, mean outcomes, events and groups of control and arm."""
-    roles, recorded = pair.trial.roles, pair.trial.y[pair.index]
-    weight = np.ones(len(recorded)) if pair.people is None else pair.people
-    if pair.propensity is not None:
-        weight = weight / own_chance(pair.treated, pair.propensity)
+    roles, recorded, weight = pair.trial.roles, pair.trial.y[pair.index], pair.weight
     has_events = roles.outcome.kind in (Kind.BINARY, Kind.MONEY)
     found = []
     for name, own in ((roles.arms[0], ~pair.treated), (pair.name, pair.treated)):
@@ -144,7 +140,7 @@ def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
             ArmRows(
                 name=name,
                 n_rows=len(y),
-                mean=float(np.average(y, weights=weight[own])),
+                mean=float(np.average(y, weights=None if weight is None else weight[own])),
                 n_events=int((y != 0).sum()) if has_events else None,
                 n_groups=None if pair.groups is None else len(np.unique(pair.groups[own])),
             )

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.metrics.inference import Clusters, ClusterUnits, some_rows
 from auucmax.metrics.ranking import Ranking, sorted_rows
@@ -76,9 +77,12 @@ class Calibration(Shown):
         rises = (np.diff(self.score) > 0).all() and (np.diff(self.uplift) >= 0).all()
         is_whole = 0 < len(self.score) == len(self.uplift)
         if not (rises and is_whole) or min(self.n_rows, self.n_treated, self.min_rows) < 1:
-            raise ValueError(
-                "a calibration should have as many uplifts as scores, scores that increase, "
-                "uplifts that do not decrease, and rows."
+            raise InputError(
+                "calibration",
+                "of as many uplifts as scores, scores that increase, uplifts that do not decrease, "
+                "and rows",
+                f"{len(self.score)} scores and {len(self.uplift)} uplifts of {self.n_rows} rows",
+                "Make it with auucmax.targeting.calibrate.",
             )
 
     def __call__(self, score: ArrayLike) -> Any:
