@@ -76,7 +76,9 @@ def test_no_row_is_scored_by_a_model_that_was_trained_on_it(n_folds):
     assert set(found.fold) == set(range(n_folds))
     chunk = found.fold // recipe.per_chunk
     assert recipe.n_chunks == min(5, n_folds)
-    assert found.bet_on == list(range(1, recipe.n_chunks))
+    expected = [np.flatnonzero(chunk == k) for k in range(recipe.n_chunks)]
+    for part, rows in zip(found.parts, expected, strict=True):
+        np.testing.assert_array_equal(part, rows)
     assert np.isnan(found.chunk_score[chunk == 0]).all()
     np.testing.assert_array_equal(found.chunk_score[chunk > 0], unique[chunk > 0])
 
@@ -172,7 +174,7 @@ def test_several_models_share_an_encoder():
     pair = pair_of(trial_table(1_500), **NAMES, id="person")
     both = crossed(pair, {"a": TwoModels, "b": TwoModels}, recipe_of(2), with_chunks=False)
     np.testing.assert_array_equal(both.ranks["a"], both.ranks["b"])
-    assert both.bet_on == []
+    assert both.parts == []
 
 
 def test_a_group_is_in_one_fold():

@@ -116,14 +116,15 @@ class OutOfFold:
     their fold. ``rank`` and ``chunk_score`` (n,) are of the first model, for all rows of the trial:
     the rank among rows of the pair, and the score by the model of the chunks before, NaN where
     there is none.
-    ``bet_on``: the chunks that have a model; none if too few rows come before the last one.
+    ``parts``: the rows of the pair in the chunks before the first that has a model, and in each
+    that has one; none if too few rows come before the last chunk.
     """
 
     fold: Codes
     ranks: dict[str, Floats]
     rank: Floats
     chunk_score: Floats
-    bet_on: list[int]
+    parts: list[NDArray[np.intp]]
 
 
 def cross_fit(
@@ -173,7 +174,8 @@ def cross_fit(
     for k in np.unique(own_fold):
         inside, own = fold == k, pair.index[own_fold == k]
         rank[inside] = ranks_among(scores[first][inside], scores[first][own])
-    return OutOfFold(fold, ranks, rank, chunk_score, bet_on)
+    masks = [own_chunk < k for k in bet_on[:1]] + [own_chunk == k for k in bet_on]
+    return OutOfFold(fold, ranks, rank, chunk_score, [np.flatnonzero(mask) for mask in masks])
 
 
 def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:

@@ -19,7 +19,7 @@ from auucmax.data.outcomes import MOST_BEYOND, share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.metrics.allocation import arm_steps
-from auucmax.model.folds import OutOfFold, Recipe, places, ranks_among, ranks_within
+from auucmax.model.folds import Recipe, places, ranks_among, ranks_within
 from auucmax.model.judge import quietly_calibrated
 from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Range, Why, plain
 from auucmax.targeting.choose import choose
@@ -47,49 +47,32 @@ def counted_range(rows: Pair | Trial) -> Range | Missing:
     return (-high, -low) if outcome.lower_is_better else (low, high)
 
 
-def progressive(
-    pair: Pair, apart: OutOfFold, recipe: Recipe
-) -> tuple[Certificate | Missing, Cuts | None]:
-    """Progressive certificate and cuts, or the reason for none."""
-    chunk = apart.fold[pair.index] // recipe.per_chunk
-    # Rows in the chunks before the first bet, then in each that is bet on.
-    masks = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
-    parts = [np.flatnonzero(mask) for mask in masks]
-    score = apart.chunk_score[pair.index]
-    return _guaranteed(pair, score, parts, recipe.n_candidates, is_held_out=False)
-
-
-def held_out(
-    pair: Pair, score: Floats, n_candidates: int, seed: int | None = None
-) -> tuple[Certificate | Missing, Cuts | None]:
-    """Held-out certificate of a score (with a seed also cuts), or the reason for none.
-
-    Some rows, drawn with the seed, size the bets of the cuts.
-    """
-    parts = []
-    if seed is not None:
-        sizing = np.random.default_rng(seed).random(len(pair.y)) < SIZING
-        parts = [np.flatnonzero(sizing), np.flatnonzero(~sizing)]
-    return _guaranteed(pair, score, parts, n_candidates, is_held_out=True)
-
-
-def _guaranteed(
+def guaranteed(
     pair: Pair,
     score: Floats,
-    parts: Sequence[NDArray[np.intp]],
     n_candidates: int,
     *,
-    is_held_out: bool,
+    parts: list[NDArray[np.intp]] | None = None,
+    seed: int | None = None,
 ) -> tuple[Certificate | Missing, Cuts | None]:
+    """Certificate of a score, or the reason for none, and guarantees of cuts.
+
+    ``parts``: chunks of rows, each scored by a model of the chunks before; the first one sizes the
+    bets. None: no model was trained on the rows; with a ``seed``, which draws the rows that size
+    the bets, there are cuts as well.
+    """
     counted, cuts = counted_range(pair), None
     if isinstance(counted, Missing):
         return counted, None
-    y = np.clip(pair.y, *counted)
+    y, of_cuts = np.clip(pair.y, *counted), parts or []
+    if seed is not None:
+        sizing = np.random.default_rng(seed).random(len(y)) < SIZING
+        of_cuts = [np.flatnonzero(sizing), np.flatnonzero(~sizing)]
     if pair.groups is None and pair.propensity is None:
-        cuts = _guaranteed_cuts(_chunks(pair, y, score, parts), counted, n_candidates)
+        cuts = _guaranteed_cuts(_chunks(pair, y, score, of_cuts), counted, n_candidates)
     if pair.has_mixed_groups:
         return Missing(why=Why.MIXED_GROUPS), None
-    if not is_held_out and not parts:
+    if parts is not None and not parts:
         return Missing(why=Why.FEW_ROWS), None
     how: dict[str, Any] = {"outcome_range": counted, "n_candidates": n_candidates}
     known: dict[str, Any] = {}
@@ -100,7 +83,7 @@ def _guaranteed(
     more: dict[str, Any] = {}
     found: Any
     try:
-        if is_held_out:
+        if parts is None:
             some = np.arange(len(y))
             if pair.people is not None:  # everyone must be as likely to be among the rows
                 unit = some if pair.groups is None else pair.groups

@@ -45,9 +45,8 @@ from auucmax.model.guarantee import (
     TILT,
     arms_at,
     counted_range,
-    held_out,
+    guaranteed,
     policy_guarantee,
-    progressive,
 )
 from auucmax.model.judge import (
     FAILED,
@@ -274,7 +273,7 @@ def _fit_arm(
         ranks[recipe.model] = rank = score[held]
         # Halves by other bits of the keys than those of the hold-out.
         fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
-        guarantee = held_out(judged, rank, recipe.n_candidates, recipe.seed)
+        guarantee = guaranteed(judged, rank, recipe.n_candidates, seed=recipe.seed)
         calibration, quantiles = (
             calibrate(judged.y, rank, **judged.design),
             ScoreQuantiles.of(rank, judged.people),
@@ -282,7 +281,8 @@ def _fit_arm(
     else:
         judged, place = pair, pair.index
         ranks, rank, fold, chunk_score = apart.ranks, apart.rank, apart.fold, apart.chunk_score
-        guarantee = progressive(pair, apart, recipe)
+        score_before = chunk_score[pair.index]
+        guarantee = guaranteed(pair, score_before, recipe.n_candidates, parts=apart.parts)
         calibration = calibrate(pair.y, ranks[recipe.model], **pair.design)
         # In scores of the model that is kept: a rank r stands for the score that cuts off the share
         # 1 - r. A score of several ranks gets the mean of their uplifts.
@@ -388,7 +388,7 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     (pair,) = Pair.each(trial, row_keys(trial))
     pair.check_copies(all_columns=True)
     own = check_column(score, "the scores", trial.n_rows)[pair.index]
-    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1))
+    arm = arm_evidence(pair, own, check=pair.check(), guarantee=guaranteed(pair, own, 1))
     return _on_new_rows(trial, [arm], PolicyEvidence(curve=arm.curve))
 
 
@@ -432,7 +432,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 own,
                 check=pair.check(),
                 predicted=scorer.calibration(own),
-                guarantee=held_out(pair, own, n_candidates),
+                guarantee=guaranteed(pair, own, n_candidates),
                 drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
                 people=describe_top(binned(pair.X), own),
             )
