@@ -357,10 +357,9 @@ def _people(
     out, n_unknown = np.zeros(len(names), dtype=bool), 0
     if exclude is not None:
         if not has_ids:
-            got = f"a table without the column {id!r}" if id else "a model without an id column"
             raise InputError(
-                "exclude", "ids of the people in the table", got,
-                "Add the column." if id else "Fit with id=, the column of ids.",
+                "exclude", "ids of the people in the table", f"a table without ids ({id})",
+                "Add the column of ids that the model was fitted with, or fit with id=.",
             )  # fmt: skip
         unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to exclude"))
         texts = id_texts(names[~nameless], f"the id {names.name!r}")

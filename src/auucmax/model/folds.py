@@ -225,8 +225,8 @@ def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
     >>> ranks_within(score, fold).tolist()
     [0.25, 0.75, 0.25, 0.875, 0.25, 0.625]
     """
-    own = pd.Series(score).groupby(fold).rank() - 0.5
-    return np.asarray(own / pd.Series(fold).groupby(fold).transform("size"), dtype=np.float64)
+    own = pd.Series(score).groupby(fold)
+    return np.asarray((own.rank() - 0.5) / own.transform("size"), dtype=np.float64)
 
 
 def ranks_among(score: Floats, others: Floats) -> Floats:

@@ -191,10 +191,17 @@ def policy_guarantee(
     guide = np.asarray((mixed >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
     for k in bet_on:
         inside = np.flatnonzero(chunk == k)
-        own = guide[inside]
-        columns = [
-            _chunk_uplift(pair, score, chunk, k, bet_on[0], inside, own) for pair, score in arms
-        ]
+        own, columns = guide[inside], list[Floats]()
+        for pair, score in arms:  # uplifts from earlier chunks, by ranks among the guides
+            of_row = chunk[pair.index]
+            known = of_row < k
+            rank = ranks_among(score[inside], score[inside[own]])
+            tilted = TILT * float(pair.y[known].std()) * (rank - 0.5)
+            ranks = np.zeros(known.sum())
+            if k > bet_on[0]:  # else nothing was ranked yet: everyone gets the average effect
+                known &= of_row >= bet_on[0]
+                ranks = ranks_within(score[pair.index][known], of_row[known])
+            columns.append(tilted + quietly_calibrated(pair.take(known), ranks)(rank))
         uplift = np.column_stack(columns)
         given.append(arms_at(uplift[~own], uplift[own], cost, budget))
         parts.append((chunk == k) & ~guide)
@@ -225,22 +232,6 @@ def policy_guarantee(
         counted=counted,
         beyond=share_beyond(trial.benefit, counted),
     )
-
-
-def _chunk_uplift(
-    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, first: int,
-    inside: NDArray[np.intp], guide: Bools,
-) -> Floats:  # fmt: skip
-    """Uplifts of chunk k from models of earlier chunks, by ranks among guide rows."""
-    own = chunk[pair.index]
-    past = own < k
-    rank = ranks_among(score[inside], score[inside[guide]])
-    tilted = TILT * float(pair.y[past].std()) * (rank - 0.5)
-    ranked = past & (own >= first)
-    ranks = np.zeros(past.sum())
-    if ranked.any():  # else nothing was ranked yet: everyone gets the average effect
-        past, ranks = ranked, ranks_within(score[pair.index][ranked], own[ranked])
-    return tilted + quietly_calibrated(pair.take(past), ranks)(rank)
 
 
 def arms_at(uplift: Floats, guides: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:
