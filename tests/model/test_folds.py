@@ -14,7 +14,6 @@ from auucmax.estimators import TwoModels
 from auucmax.model.folds import (
     LEAST,
     Recipe,
-    _chunks,
     cross_fit,
     fewest_rows,
     number_of_folds,
@@ -131,10 +130,13 @@ def test_number_of_folds():
 
 
 def test_the_certificate_starts_where_there_are_rows_enough_to_train_on():
-    chunk = np.repeat(np.arange(5), 60)
-    assert _chunks(pair_of(table_of(300)), chunk, 5)[0] in (2, 3)
-    assert _chunks(pair_of(table_of(3_000)), np.repeat(np.arange(5), 600), 5) == [1, 2, 3, 4]
-    assert _chunks(pair_of(table_of(60)), np.repeat(np.arange(5), 12), 5) == []
+    few, many = (crossed(pair_of(table_of(n)), {"m": Witness}, recipe_of()) for n in (300, 3_000))
+    assert len(few.parts) in (3, 4)
+    assert len(many.parts) == 5
+    before = np.concatenate(few.parts[:-1])
+    assert (few.fold[few.parts[0]].max() + 1) in (2, 3)
+    assert len(few.parts[-1]) + len(before) == 300
+    assert crossed(pair_of(table_of(60)), {"m": Witness}, recipe_of()).parts == []
 
 
 def test_means_of_categories_come_from_other_rows_than_those_that_are_scored():

@@ -139,7 +139,12 @@ def cross_fit(
     chunk = fold // recipe.per_chunk
     own_fold, own_chunk = fold[pair.index], chunk[pair.index]
     first, last = next(iter(makes)), recipe.n_chunks - 1
-    bet_on = _chunks(pair, own_chunk, recipe.n_chunks) if with_chunks else []
+    bet_on = list(range(1, recipe.n_chunks)) if with_chunks else []
+    # The first one has rows, and enough before it to train on.
+    while bet_on and not (
+        (own_chunk == bet_on[0]).any() and fewest_rows(pair, own_chunk < bet_on[0]) >= LEAST
+    ):
+        del bet_on[0]
     scores = {name: np.full(n, np.nan) for name in makes}
     of_chunk = {first: np.full(n, np.nan)}
     # The smallest first: they show how long the rest takes. The model of the last chunk is that of
@@ -176,14 +181,6 @@ def cross_fit(
         rank[inside] = ranks_among(scores[first][inside], scores[first][own])
     masks = [own_chunk < k for k in bet_on[:1]] + [own_chunk == k for k in bet_on]
     return OutOfFold(fold, ranks, rank, chunk_score, [np.flatnonzero(mask) for mask in masks])
-
-
-def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
-    """Chunks with enough earlier rows for training."""
-    for k in range(1, n_chunks):
-        if fewest_rows(pair, chunk < k) >= LEAST and (chunk == k).any():
-            return list(range(k, n_chunks))
-    return []
 
 
 def number_of_folds(pair: Pair, key: str) -> int:
