@@ -71,7 +71,7 @@ class CellMeans:
         self.means: Floats = means.reshape(-1, n_arms)
         d = self.y - means[self.place]
         spread = float((d**2).mean()) or 1.0
-        self.shape: Shape = "even"
+        self.shape = "even"
         if groups is None and np.isin(self.y, (0.0, 1.0)).all():
             self.shape = "binary"
         elif abs(float((d**3).mean())) >= SKEWED * spread**1.5:

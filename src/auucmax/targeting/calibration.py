@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.metrics.inference import Clusters, ClusterUnits, some_rows
 from auucmax.metrics.ranking import Ranking, sorted_rows
@@ -76,9 +77,12 @@ class Calibration(Shown):
         rises = (np.diff(self.score) > 0).all() and (np.diff(self.uplift) >= 0).all()
         is_whole = 0 < len(self.score) == len(self.uplift)
         if not (rises and is_whole) or min(self.n_rows, self.n_treated, self.min_rows) < 1:
-            raise ValueError(
-                "a calibration should have as many uplifts as scores, scores that increase, "
-                "uplifts that do not decrease, and rows."
+            raise InputError(
+                "calibration",
+                "of as many uplifts as scores, scores that increase, uplifts that do not decrease, "
+                "and rows",
+                f"{len(self.score)} scores and {len(self.uplift)} uplifts of {self.n_rows} rows",
+                "Make it with auucmax.targeting.calibrate.",
             )
 
     def __call__(self, score: ArrayLike) -> Any:
@@ -179,7 +183,15 @@ def calibrate(
     )  # fmt: skip
     uplift = effect + slope * (fit - effect)
     score_of = rows.score[part.order]
-    knots = _knots(score_of, weight, starts)
+    # A knot is the mean score of about 20 rows around the median of its bin: the sorted row at
+    # which half of the weight of the bin is reached.
+    ends = np.append(starts[1:], len(weight))
+    reached = np.append(0.0, np.cumsum(weight))
+    middle = np.searchsorted(reached[1:], (reached[starts] + reached[ends]) / 2)
+    middle = np.clip(middle, starts, ends - 1)
+    first = np.maximum(middle - LEAST_ROWS // 2, starts)
+    last = np.minimum(middle + LEAST_ROWS // 2 + 1, ends)
+    knots = np.array([score_of[a:b].mean() for a, b in zip(first, last, strict=True)])
     # Straight lines between knots do not keep the mean of the bins; a shift of all does.
     off = effect - float(np.average(np.interp(score_of, knots, uplift), weights=weight))
     return Calibration(
@@ -267,17 +279,3 @@ def _slope(
         noise += sign * (np.bincount(own[number], squares) / np.bincount(own, sizes)).sum()
     spread = np.sum(sizes * (fit - np.average(fit, weights=sizes)) ** 2)
     return float(np.clip(1 - NOISE * noise / spread, 0, 1)) if spread > 0 else 0.0
-
-
-def _knots(score: Floats, weight: Floats, starts: NDArray[np.intp]) -> Floats:
-    """Knots: mean score of about 20 rows around each bin's median.
-
-    The median is the sorted row at which half of the weight of the bin is reached.
-    """
-    ends = np.append(starts[1:], len(score))
-    reached = np.append(0.0, np.cumsum(weight))
-    middle = np.searchsorted(reached[1:], (reached[starts] + reached[ends]) / 2)
-    middle = np.clip(middle, starts, ends - 1)
-    first = np.maximum(middle - LEAST_ROWS // 2, starts)
-    last = np.minimum(middle + LEAST_ROWS // 2 + 1, ends)
-    return np.array([score[a:b].mean() for a, b in zip(first, last, strict=True)])
