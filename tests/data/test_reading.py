@@ -356,7 +356,7 @@ def test_csv_files_that_would_lose_lines_or_names(text, message, tmp_path):
 def test_a_ragged_line_is_told_by_file_and_number_and_other_bytes_too(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     (tmp_path / "b.csv").write_text("a,b\n" + "1,2\n" * 30_000 + "1\n" + "1,2\n" * 9)
-    with pytest.raises(TableError, match=r"^b\.csv should be .* Line: 30002: Expected .* 2 Found: 1"):
+    with pytest.raises(TableError, match=r"^b\.csv should .* Line: 30002: .* 2 Found: 1"):
         read_table(tmp_path)
     (tmp_path / "b.csv").write_bytes("a,b\n1,x\n1,caf\xe9\n".encode("latin-1"))
     with pytest.raises(TableError, match=r"^b\.csv should be UTF-8 text"):
@@ -454,7 +454,7 @@ def test_texts_among_many_numbers_are_named(tmp_path):
     texts = many_numbers()
     texts[3], texts[4] = "see note", "12 kg"
     path = write(pd.DataFrame({"a": texts, "b": 1}), tmp_path / "rows.csv")
-    with pytest.warns(UserWarning, match="most are numbers or dates, but not '12 kg' .1., 'see note'"):
+    with pytest.warns(UserWarning, match=r"most are numbers .* not '12 kg' \(1\), 'see note'"):
         assert read_table(path)["a"].iloc[3] == "see note"
 
 
@@ -531,7 +531,7 @@ def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path, monkeypatch):
         return look(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(TableError, match="Permission denied.*closed"):
+    with pytest.raises(TableError, match=r"Permission denied.*closed"):
         read_table(tmp_path)
 
 
@@ -659,7 +659,7 @@ def test_what_cannot_be_is_one_line(tmp_path):
         ("rows.csv", {"encoding": "lat\0in"}, "Check the name"),
         ("rows.csv", {"decimal": ";"}, r"decimal should be '\.' or ',', got ';'"),
         ("rows.csv", {"decimal": ""}, "decimal should be"),
-        ("rows.csv", {"encoding": "ascii"}, "rows.csv should be text in ascii, got: .* Name its encoding"),
+        ("rows.csv", {"encoding": "ascii"}, "should be text in ascii, got: .* Name its encoding"),
         ("rows.csv", {}, "rows.csv should be UTF-8 text .* such as latin-1"),
         ("wide.csv", {}, "such as utf-16"),
         (

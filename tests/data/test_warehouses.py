@@ -94,7 +94,7 @@ def test_tables_of_ibis(duckdb_table):
     check(read_table(ibis.polars.connect({"people": pl.from_pandas(FRAME)}).table("people")))
     some = duckdb_table.filter(duckdb_table.age > 40).select("town", twice=duckdb_table.age * 2)
     assert read_table(some).to_dict("list") == {"town": ["it's"], "twice": [100.0]}
-    with pytest.raises(TableError, match="query should come with a database, got one with the table of ibis"):
+    with pytest.raises(TableError, match="query should come with a database"):
         read_table(duckdb_table, query="people")
     with pytest.raises(TableError, match="should have rows, got a table without"):
         read_table(duckdb_table.filter(duckdb_table.age > 1_000))
@@ -178,7 +178,7 @@ def test_two_slashes_begin_in_this_folder_and_three_at_the_root(sqlite_file, mon
     monkeypatch.chdir(sqlite_file.parent)
     assert len(read_table("sqlite://shop.db", query="people")) == len(FRAME)
     assert len(read_table(f"sqlite://{sqlite_file}", query="people")) == len(FRAME)
-    for scheme, words in (("sqlite", "No such file or directory: '/shop.db'"), ("duckdb", "at '/shop.db'")):
+    for scheme, words in (("sqlite", "No such file .* '/shop.db'"), ("duckdb", "at '/shop.db'")):
         with pytest.raises(TableError, match=words):
             read_table(f"{scheme}:///shop.db", query="people")
 

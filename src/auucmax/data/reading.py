@@ -370,8 +370,8 @@ def scan_csv(file: str) -> str:
         text = "\0"
     if "\0" in text:
         raise TableError(
-            f"{name} should be UTF-8 text or of another format that is read here, got other bytes. "
-            f"{NAME_ENCODING}"
+            f"{name} should be UTF-8 text or of another format that is read here, got other bytes, "
+            f"such as those of a model file. {NAME_ENCODING}"
         )
     body = text.lstrip("\r\n")
     n_blank = len(text.removesuffix(body).splitlines())

@@ -67,7 +67,7 @@ neither treatment nor outcome, got 'visit'. Name each feature once.
     chosen = tuple(features)
     if isinstance(features, str) or not chosen:
         raise TableError(
-            f"features of {table} should be a list of columns, got {features!r:.50}. Name some, or "
+            f"features of {table} should be a list of names, got {features!r:.50}. Name some, or "
             f"leave features out to take all others."
         )
     check_columns(chosen, names, table)
