@@ -292,7 +292,7 @@ class Monitor:
             labels = dict.fromkeys(arm_counts(frame, self.treatment), FEWEST_ROWS)
             roles = Roles(
                 treatment=self.treatment,
-                arms=name_arms(labels, self.treatment, self.treated, self.control, False),
+                arms=name_arms(labels, self.treatment, self.treated, self.control),
                 outcome=Outcome(
                     name=self.outcome,
                     kind=Kind.BINARY if self.outcome_range is None else Kind.NUMBER,
@@ -304,7 +304,7 @@ class Monitor:
                 groups=self.groups,
             )
         if self.propensity is not None:
-            chances = propensity_columns(frame, roles, self.propensity)
+            chances = propensity_columns(frame, roles.treatment, self.propensity)
             roles = replace(roles, propensity=chances)
         shares = None
         if self.treated_share is not None and self.propensity is None:
