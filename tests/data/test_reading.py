@@ -22,7 +22,7 @@ from tests.cli.commands import run
 
 from auucmax._errors import InputError
 from auucmax.data.databases import DECIMAL, GUESSED, check_decimal
-from auucmax.data.reading import check_form, read_table, scan_csv, utf8_files
+from auucmax.data.reading import read_table, scan_csv, utf8_files
 from auucmax.data.table_errors import TableError, one_line
 
 ROWS = (
@@ -192,17 +192,20 @@ def test_long_numbers_keep_their_digits_in_arrow_files(tmp_path):
 def bad_files(folder: Path) -> dict[str, tuple[bytes | None, str]]:
     return {
         "absent.csv": (None, "got nothing at"),
-        "empty.csv": (b"", "got an empty file"),
+        "empty.csv": (b"", "names of its columns in its first line"),
         "header.csv": (b"a,b\n", "should have rows"),
         "blank.csv": (b"\n\r\n", "names of its columns in its first line"),
         "wide.csv": ("a,b\n1,2\n".encode("utf-16"), "UTF-8 text .* such as latin-1 or utf-16"),
         "header-latin.csv": ("a,caf\xe9\n1,2\n".encode("latin-1"), "UTF-8 text"),
         "latin.csv": ("a,b\n1,caf\xe9\n".encode("latin-1"), "UTF-8"),
-        "noise.parquet": (b"PAR1" + bytes(200), "should be a Parquet file"),
-        "noise.arrow": (b"ARROW1" + bytes(200), "should be an Arrow or Feather file"),
-        "noise.jsonl": (b'{"a": 1\n{{', "should be a file of JSON lines"),
-        "noise.duckdb": (b"no database", "should be a DuckDB database"),
-        "other.db": (b"SQLite format 3\x00" + bytes(100), "should be a DuckDB.* sqlite://"),
+        "noise.parquet": (b"PAR1" + bytes(200), "should be readable as parquet"),
+        "noise.arrow": (b"ARROW1" + bytes(200), "should be readable as arrow"),
+        "noise.jsonl": (b'{"a": 1\n{{', "should be readable as json"),
+        "noise.duckdb": (b"no database", "should be readable as database"),
+        "other.db": (
+            b"SQLite format 3\x00" + bytes(100),
+            "should be readable as database.* sqlite://",
+        ),
         "a.sav": (b"$FL2@(#) SPSS DATA FILE" + bytes(100), "export the table to a CSV or Parquet"),
         "a.zip": (b"PK\x03\x04" + bytes(100), "export the table to a CSV or Parquet file"),
         "a\x00b.csv": (None, "got nothing at"),
@@ -282,7 +285,7 @@ def test_a_damaged_spreadsheet_is_told_in_one_line(tmp_path):
         path.write_bytes(content)
         result = run(f"check {path} -t mail -y visit")
         assert result.exit_code == 2
-        assert "rows.xlsx should be an Excel file" in result.stderr
+        assert "rows.xlsx should be readable as excel" in result.stderr
         assert result.stderr.count("\n") == 1
 
 
@@ -659,9 +662,9 @@ def test_what_cannot_be_is_one_line(tmp_path):
         ("rows.csv", {"encoding": "lat\0in"}, "Check the name"),
         ("rows.csv", {"decimal": ";"}, r"decimal should be '\.' or ',', got ';'"),
         ("rows.csv", {"decimal": ""}, "decimal should be"),
-        ("rows.csv", {"encoding": "ascii"}, "should be text in ascii, got: .* Name its encoding"),
+        ("rows.csv", {"encoding": "ascii"}, "should be readable as csv, got: .* Name its encoding"),
         ("rows.csv", {}, "rows.csv should be UTF-8 text .* such as latin-1"),
-        ("wide.csv", {}, "such as utf-16"),
+        ("wide.csv", {}, "latin-1 or utf-16"),
         (
             "rows.parquet",
             {"decimal": ","},
@@ -678,7 +681,8 @@ def test_what_cannot_be_is_one_line(tmp_path):
 
 
 def test_utf_8_needs_no_copy():
-    assert check_form("csv", "rows.csv", None, None, "UTF8") is None
+    with utf8_files(["rows.csv"], "UTF8") as files:
+        assert files == ["rows.csv"]
 
 
 def test_an_interruption_is_none_of_the_file():

@@ -122,10 +122,6 @@ GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
         ({"sample_weight": [1, -1, 1]}, r"not be negative, got a smallest weight of -1"),
         ({"sample_weight": [0, 1, 1]}, r"only zeros for the control rows"),
         ({"sample_weight": [1, 0, 0]}, r"only zeros for the treated rows"),
-        (
-            {"treatment": [0, 1, 2], "sample_weight": [1, 1, 0]},
-            r"only zeros for treatment 2\. Drop this arm",
-        ),
         ({"sample_weight": [1, 1]}, r"sample_weight should have as many rows as y"),
         ({"id": ["a"]}, r"id should have as many rows as y, 3; got 1"),
         ({"effect": [1, np.inf, 0]}, r"effect should hold finite numbers"),

@@ -20,7 +20,7 @@ from tests.postgres_server import postgres_server
 from auucmax import fit
 from auucmax._files import WAREHOUSES
 from auucmax.data import read_table, read_trial
-from auucmax.data.selects import check_select
+from auucmax.data.databases import check_select
 from auucmax.data.table_errors import TableError
 from auucmax.data.warehouses import without_secrets
 
@@ -202,7 +202,7 @@ def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
         (("shop.db", "SELECT nope FROM people"), "got: no such column: nope. Check the addr"),
         (
             ("none.db", "people"),
-            "none.db should be a database .* No such file or directory: '/.*/none.db'",
+            "none.db should be .* No such file or directory: '/.*/none.db'",
         ),
     ],
 )
@@ -235,9 +235,7 @@ def test_no_message_has_a_password(secret, monkeypatch):
 
     monkeypatch.setattr(ibis, "connect", refused)
     address = f"trino://me:{secret}@host/shop?access=pass-word"
-    with pytest.raises(
-        TableError, match="trino://host should be a database that answers"
-    ) as caught:
+    with pytest.raises(TableError, match="trino://host should be readable as warehouse") as caught:
         read_table(address, query="people")
     for text in ("pass-word", secret, "p@ss/word" if "%" in secret else "pass-word"):
         assert text not in str(caught.value)
@@ -312,7 +310,7 @@ def test_no_traceback_has_a_part_of_an_address(address, monkeypatch):
 )
 def test_of_an_address_scheme_and_host_are_shown(address, name, monkeypatch):
     shown = said(address, f"no {address}", monkeypatch)
-    assert f"{name} should be a database that answers" in shown
+    assert f"{name} should be readable as warehouse" in shown
     assert "s3cr3t" not in shown
 
 

@@ -16,12 +16,11 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from auucmax._errors import InputError, level_of_caller
+from auucmax._errors import InputError, level_of_caller, visible
 from auucmax._files import private_folder
 from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.memory import most_rows
-from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 from auucmax.data.text_types import INSTANTS, TEXT, infer_types, without_blanks
 from auucmax.data.text_types import quoted as quoted
@@ -111,6 +110,35 @@ def table_query(
     raise TableError(
         f"query should be a SELECT or the name of a table of {name}, got {query[:80]!r}. {advice}"
     )
+
+
+def check_select(query: str, dialect: Any) -> str:
+    """Return the query without comments; raise a TableError unless it is one read-only SELECT.
+
+    Functions are not checked: a query can call whatever its user may run. Connections read only and
+    are rolled back; an account that may only read is the safe one to query with.
+
+    >>> check_select("SELECT age /* in years */ FROM people", "trino")
+    'SELECT age FROM people'
+    >>> check_select("SELECT 1; DROP TABLE people", "trino")
+    Traceback (most recent call last):
+    auucmax.data.table_errors.TableError: query should be one SELECT, got \
+'SELECT 1; DROP TABLE people'. Other statements are not run.
+    """
+    sqlglot = import_optional("sqlglot", extra="warehouse")
+    exp = sqlglot.exp
+    changes = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter, exp.Lock)
+    found, reason = [], ""
+    try:
+        found = [statement for statement in sqlglot.parse(query, read=dialect) if statement]
+    except Exception as error:  # sqlglot raises errors of other types for some queries
+        reason = f": {visible(str(error).split(chr(10))[0])[:200]}"
+    is_select = len(found) == 1 and isinstance(found[0], exp.Query | exp.Values)
+    if not is_select or found[0].find(*changes):
+        raise TableError(
+            f"query should be one SELECT, got {query[:80]!r}{reason}. Other statements are not run."
+        )
+    return str(found[0].sql(dialect, comments=False))
 
 
 class Draw(NamedTuple):
@@ -206,12 +234,10 @@ def check_decimal(table: pd.DataFrame, decimal: str | None, columns: Collection[
     # Where the sign is not known points are decimal, though no column shows it.
     found = table.attrs.get(DECIMAL) or "."
     if guessed and decimal is not None and found != decimal:
-        meant = {".": "a decimal sign", ",": "between thousands"}
         raise InputError(
-            "decimal", f"known for {listed(guessed)}, where points are {meant[decimal]} in the "
-            f"table of the fit",
-            f"numbers such as 1.696, whose points would be {meant[found]} here",
-            f"Pass the sign: {decimal!r} if they are written as in the fit.",
+            "decimal", f"{decimal!r}, as in the table of the fit",
+            f"numbers such as 1.696 in {listed(guessed)}, read with {found!r} before decimals",
+            f"Pass {decimal!r} if they are written as in the fit.",
         )  # fmt: skip
 
 

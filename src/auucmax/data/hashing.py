@@ -22,20 +22,22 @@ def numbers_for(X: Any) -> NDArray[Any]:
     values = np.asarray(X)
     if values.dtype.kind in "biuf":
         return values
+    columns = []
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(values)
-    return np.column_stack([_column_numbers(frame.iloc[:, k]) for k in range(frame.shape[1])])
-
-
-def _column_numbers(column: pd.Series) -> Floats:
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if pd.api.types.is_numeric_dtype(column) or kind in _NUMBERS:
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    try:
-        codes, levels = pd.factorize(column)  # each different value is hashed once
-    except TypeError:  # lists and the like
-        codes, levels = pd.factorize(column.astype(str))
-    hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))
-    return np.append(hashes.astype(np.float64), np.nan)[codes]  # missing: code -1, the last
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        kind = pd.api.types.infer_dtype(column, skipna=True)
+        if pd.api.types.is_numeric_dtype(column) or kind in _NUMBERS:
+            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            continue
+        try:
+            codes, levels = pd.factorize(column)  # each different value is hashed once
+        except TypeError:  # lists and the like
+            codes, levels = pd.factorize(column.astype(str))
+        hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))
+        # Missing values have the code -1, the last.
+        columns.append(np.append(hashes.astype(np.float64), np.nan)[codes])
+    return np.column_stack(columns)
 
 
 def row_hashes(X: NDArray[Any]) -> Hashes:

@@ -208,32 +208,33 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         outcome_numbers(chosen[roles.outcome.name]).to_numpy(),
         f"the outcome {roles.outcome.name!r}",
     )
-    ids = None if roles.id is None else id_texts(chosen[roles.id], f"the id {roles.id!r}")
-    groups = None
-    if roles.groups is not None:
-        groups = id_texts(chosen[roles.groups], f"the group {roles.groups!r}")
-    if (
-        ids is not None
-        and roles.groups != roles.id
-        and (n := int(pd.Index(ids).duplicated().sum()))
-    ):
+    named = {
+        role: id_texts(chosen[column], f"the {role} {column!r}")
+        for role, column in (("id", roles.id), ("group", roles.groups))
+        if column is not None
+    }
+    n_repeated = int(pd.Index(named.get("id", [])).duplicated().sum())
+    if n_repeated and roles.groups != roles.id:
         raise InputError(
             f"the id {roles.id!r}", "different in every row",
-            f"{n:,} row{'s' if n > 1 else ''} with the id of another one",
+            f"{n_repeated:,} row{'s' if n_repeated > 1 else ''} with the id of another one",
             f"If the rows of an id belong together, name {roles.id!r} as the column of groups; "
             f"otherwise keep one row of each id.",
         )  # fmt: skip
-    own = dict.fromkeys(name for name in (roles.id, roles.groups) if name is not None)
     checked = [name for name in roles.ignored if name in frame.columns]
-    checked += [name for name in own if kind_of(chosen[name]) in ("number", "date")]
+    checked += [
+        column
+        for column in dict.fromkeys((roles.id, roles.groups))
+        if column is not None and kind_of(chosen[column]) in ("number", "date")
+    ]
     several = len(roles.arms) > 2
     return Trial(
         chosen[list(roles.features)],
         y,
         np.array(roles.arms, dtype=object)[arm[kept]] if several else arm[kept].astype(np.int8),
         control=roles.arms[0] if several else 0,
-        id=ids,
-        groups=groups,
+        id=named.get("id"),
+        groups=named.get("group"),
         propensity=_propensities(chosen, roles),
         name="the table",
         outcome_name=roles.outcome.name,
@@ -252,13 +253,7 @@ def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats | None:
     if not roles.propensity:
         return None
     (label, column), *more = roles.propensity
-    if not label and not more:
-        if len(roles.arms) > 2:
-            raise InputError(
-                "propensity", f"a column with the probability of each arm of {listed(roles.arms)}",
-                f"one column, {column!r}",
-                "Name the column of every arm but the control.",
-            )  # fmt: skip
+    if not label and not more:  # of two arms
         chance = check_chances(frame[column], f"the propensity {column!r}")
         return np.column_stack([1 - chance, chance])
     found = check_arm_chances(frame, roles.propensity)
@@ -275,8 +270,6 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)  # one moment is one id in every time zone
     values = column.to_numpy()
-    if values.dtype == object and any(np.ndim(v) or isinstance(v, dict) for v in values):
-        raise InputError(name, "numbers or texts", "lists or the like", "Name another column.")
     if values.dtype.kind == "M":
         # Independent of their unit; days are written without a time.
         texts = [moment.isoformat().removesuffix("T00:00:00") for moment in column]

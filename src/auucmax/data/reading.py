@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -58,39 +59,32 @@ from auucmax.data.warehouses import COPY, copy_rows, is_table_expression, wareho
 from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.encoding.kinds import MISSING_TEXTS
 
-_KINDS = {
-    ".csv": "csv", ".tsv": "csv", ".txt": "csv",
-    ".parquet": "parquet", ".pq": "parquet",
-    ".jsonl": "json", ".ndjson": "json", ".json": "json",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-    ".xlsx": "excel", ".xls": "excel", ".ods": "excel",
-    ".dta": "stata", ".sas7bdat": "sas", ".xpt": "sas",
-    ".duckdb": "database", ".db": "database", ".ddb": "database",
-}  # fmt: skip
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+_SUFFIXES = {
+    "csv": ".csv .tsv .txt",
+    "parquet": ".parquet .pq",
+    "json": ".jsonl .ndjson .json",
+    "arrow": ".arrow .feather .ipc",
+    "excel": ".xlsx .xls .ods",
+    "stata": ".dta",
+    "sas": ".sas7bdat .xpt",
+    "database": ".duckdb .db .ddb",
+}
+_KINDS = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 _ONE_FILE = ("database", "excel", "stata", "sas")  # kinds of which one file is read at a time
-_QUERIED = ("database", "server", "warehouse")
+_QUERIED = ("database", "postgresql", "warehouse")
 _POSTGRES = ("postgresql://", "postgres://")
 _PACKED = (".gz", ".zst")
-_WHOLE = "Check that it is whole, and a table."
 _QUERY = "Check the address, the rights and the query."
-#: What a table of each kind should be, and what to do if it is not.
-_EXPECTED = {
-    "csv": (
-        "a CSV file", "Each line needs as many fields as the header (in R write with row.names = "
-        "FALSE), closed quotes and the same line end.",
-    ),
-    "parquet": ("a Parquet file", _WHOLE),
-    "json": ("a file of JSON lines", _WHOLE),
-    "arrow": ("an Arrow or Feather file", _WHOLE),
-    "excel": ("an Excel file", "Export the sheet as CSV."),
-    "stata": ("a Stata file", _WHOLE),
-    "sas": ("a SAS file", _WHOLE),
-    "database": ("a DuckDB database that answers one SELECT", "Check the file and the query. The "
-        "address of an SQLite file begins with sqlite://."),
-    "server": ("a PostgreSQL database that answers the query", _QUERY),
-    "warehouse": ("a database that answers the query", _QUERY),
-}  # fmt: skip
+#: What to do with tables that cannot be read.
+_ADVICE = {
+    "csv": "Each line needs as many fields as the header (in R write with row.names = FALSE), "
+    "closed quotes and the same line end.",
+    "database": "Check the file and the query, which is one SELECT. The address of an SQLite file "
+    "begins with sqlite://.",
+    "postgresql": _QUERY,
+    "warehouse": _QUERY,
+}
 _DELIMITERS = ",\t;|"
 _START_BYTES = 1 << 18
 
@@ -192,30 +186,36 @@ def _rows(
     if is_frame(source) and not is_table_expression(source):
         kind, name = "frame", "the table"
     elif address.startswith(_POSTGRES):
-        kind, name = "server", address_name(address)
-    elif is_elsewhere(source):
-        kind, name = "warehouse", warehouse_name(source)
+        kind, name = "postgresql", address_name(address)
+    elif is_table_expression(source):
+        kind, name = "ibis", "the table of ibis"
+    elif address.startswith(WAREHOUSES):
+        kind, name = "warehouse", warehouse_name(address)
     else:
         files, kind, name = locate_files(address, query)
-    encoding = check_form(kind, name, query, decimal, encoding)
+    check_form(kind, name, query, decimal, encoding)
     if kind == "frame":
         frame = frame_of(source) if columns is None else frame_of(source, columns)[list(columns)]
-        if draw is not None:
-            frame = _sample_of(frame, draw, name)
+        by = draw.by if draw else None
+        check_columns([by] if by else [], list(frame.columns), name)
+        n = draw.buckets(len(frame), lambda: frame, name) if draw and draw.max_rows else None
+        if n is not None:
+            keys = np.arange(len(frame)) if by is None else frame[by].astype(str).to_numpy()
+            frame = frame[pd.util.hash_array(keys.astype(object)) % N_BUCKETS < n]
     else:
-        with utf8_files(files, encoding) as own, by_duckdb(own, kind, name) as db:
-            if kind == "server":
+        with by_duckdb(files, kind, name) as db, utf8_files(files, encoding) as own:
+            if kind == "postgresql":
                 register(db, read_postgres(address, query, draw))
                 sql, draw = "FROM given", None
-            elif kind == "warehouse":
-                draw = copy_rows(db, source, query, columns, draw)
+            elif kind in ("ibis", "warehouse"):
+                draw = copy_rows(db, source, query, name, columns, draw)
                 sql = f"FROM {COPY}"
             else:
                 sql = _sql_of(db, own, kind, name, query)
             if draw is not None and draw.max_rows is None and surely_fits(files, kind):
                 draw = None
             frame = read_sql(
-                db, sql, name, columns=columns, draw=draw, infer=kind not in _QUERIED,
+                db, sql, name, columns=columns, draw=draw, infer=bool(files) and kind != "database",
                 is_csv=kind == "csv", decimal=decimal,
             )  # fmt: skip
     if not len(frame):
@@ -225,16 +225,6 @@ def _rows(
     return frame
 
 
-def _sample_of(frame: pd.DataFrame, draw: Draw, name: str) -> pd.DataFrame:
-    """Sample the rows of a frame in memory, if a number of rows is given."""
-    check_columns([draw.by] if draw.by else [], list(frame.columns), name)
-    n = None if draw.max_rows is None else draw.buckets(len(frame), lambda: frame, name)
-    if n is None:
-        return frame
-    keys = np.arange(len(frame)) if draw.by is None else frame[draw.by].astype(str).to_numpy()
-    return frame[pd.util.hash_array(keys.astype(object)) % N_BUCKETS < n]
-
-
 def table_of(
     table: Any, columns: Sequence[str] | None = None, also: Sequence[str] = ()
 ) -> pd.DataFrame:
@@ -242,24 +232,17 @@ def table_of(
     return read_table(table) if is_table_expression(table) else frame_of(table, columns, also)
 
 
-def is_elsewhere(source: Any) -> bool:
-    """Whether the rows are read by ibis and copied."""
-    return is_table_expression(source) or str(source).startswith(WAREHOUSES)
-
-
 def check_form(
     kind: str, name: str, query: str | None, decimal: str | None, encoding: str | None
-) -> str | None:
-    """Check the options of a table; return Python's name of the encoding, None for UTF-8.
+) -> None:
+    """Check the options of a table.
 
-    >>> check_form("csv", "rows.csv", None, ",", "Latin-1")
-    'iso8859-1'
     >>> check_form("csv", "rows.csv", None, ";", None)
     Traceback (most recent call last):
     auucmax._errors.InputError: decimal should be '.' or ',', got ';'. Pass the sign before the \
 decimals.
     """
-    if query is not None and (kind not in _QUERIED or name == "the table of ibis"):
+    if query is not None and kind not in _QUERIED:
         raise TableError(f"query should come with a database, got one with {name}. Leave it out.")
     for option, given in (("decimal", decimal), ("encoding", encoding)):
         if given is not None and kind != "csv":
@@ -271,17 +254,13 @@ decimals.
         raise InputError(
             "decimal", "'.' or ','", f"{decimal!r:.50}", "Pass the sign before the decimals."
         )
-    if encoding is None:
-        return None
     try:
-        "".encode(encoding)  # only codecs of texts do this: base64 does not
-        found = codecs.lookup(encoding).name
+        "".encode(encoding or "utf-8")  # only codecs of texts do this: base64 does not
     except (LookupError, ValueError):
         raise InputError(
             "encoding", "the name of a text encoding, such as latin-1, cp1252 or utf-16",
             f"{encoding!r:.50}", "Check the name.",
         ) from None  # fmt: skip
-    return None if found in ("utf-8", "utf-8-sig") else found
 
 
 def locate_files(address: str, query: str | None = None) -> tuple[list[str], str, str]:
@@ -298,39 +277,34 @@ def locate_files(address: str, query: str | None = None) -> tuple[list[str], str
     with one_line(name, "files that can be read", "Check the permissions."):
         if path.is_dir():
             below = os.walk(path, onerror=fail, followlinks=True)
-            files = [Path(place) / file for place, _, names in below for file in names]
-            found = sorted(str(file) for file in files if _suffix(file) in _KINDS)
-        kinds = sorted({_kind(Path(file)) for file in found})
-    if len(kinds) != 1 or (len(found) > 1 and kinds[0] in _ONE_FILE):
+            files = [f"{place}/{file}" for place, _, names in below for file in names]
+            found = sorted(filter(_kind_by_name, files))
+        kinds = []
+        for file in found:
+            with open(file, "rb") as content:
+                by_bytes = _MAGIC.get(content.read(4))
+            kinds.append(by_bytes or _kind_by_name(file) or "csv")
+    if len(set(kinds)) != 1 or (len(found) > 1 and kinds[0] in _ONE_FILE):
         raise TableError(
             f"{name} should stand for CSV files only, or Parquet files only, got {len(found)} "
-            f"files ({', '.join(kinds)}). Name the ones to read, for example 'rows/*.parquet'."
+            f"files ({', '.join(sorted(set(kinds)))}). Name the ones to read, for example "
+            f"'rows/*.parquet'."
         )
     check_form(kinds[0], name, query, None, None)
     return found, kinds[0], name
 
 
-def _suffix(path: Path) -> str:
-    """The ending of a name that shows the format of the file."""
-    suffixes = [s.lower() for s in path.suffixes if s.lower() not in _PACKED]
-    return suffixes[-1] if suffixes else ""
-
-
-def _kind(path: Path) -> str:
-    """The format of a file by its first bytes, or by its name."""
-    with path.open("rb") as file:
-        start = file.read(16)
-    if not start:
-        raise TableError(f"{path.name} should hold a table, got an empty file. Write it again.")
-    by_bytes = (kind for magic, kind in _MAGIC.items() if start.startswith(magic))
-    return next(by_bytes, _KINDS.get(_suffix(path), "csv"))
+def _kind_by_name(file: str) -> str | None:
+    suffixes = [suffix for suffix in Path(file.lower()).suffixes if suffix not in _PACKED]
+    return _KINDS.get("".join(suffixes[-1:]))
 
 
 @contextmanager
 def by_duckdb(files: Sequence[str], kind: str, name: str) -> Iterator[Any]:
     """Open DuckDB for files or a database; errors become one line."""
     database = files[0] if kind == "database" else ":memory:"
-    with one_line(name, *_EXPECTED[kind]), connect(database) as db:
+    advice = _ADVICE.get(kind, "Check that it is whole, and a table.")
+    with one_line(name, f"readable as {kind}", advice), connect(database) as db:
         yield db
 
 
@@ -391,8 +365,8 @@ def scan_csv(file: str) -> str:
     def agreement(delimiter: str) -> tuple[bool, int, int]:
         """Whether there are two names or more, and how many lines have as many fields."""
         widths = [len(row) for row in tables[delimiter]] or [0]
-        most = max(set(widths), key=lambda width: (width > 1, widths.count(width)))
-        return widths[0] > 1, widths.count(most) * (most > 1), widths[0]
+        usual = Counter(width for width in widths if width > 1).most_common(1)
+        return widths[0] > 1, usual[0][1] if usual else 0, widths[0]
 
     delimiter = max(tables, key=agreement)
     names = [column.strip() for row in tables[delimiter][:1] for column in row]
@@ -458,7 +432,7 @@ def open_unpacked(file: str) -> Any:
 @contextmanager
 def utf8_files(files: list[str], encoding: str | None) -> Iterator[list[str]]:
     """The files, or copies of them in UTF-8 that exist within the context."""
-    if encoding is None:
+    if encoding is None or codecs.lookup(encoding).name == "utf-8":
         yield files
         return
     with private_folder() as folder:
@@ -468,7 +442,6 @@ def utf8_files(files: list[str], encoding: str | None) -> Iterator[list[str]]:
             copy = folder / str(place) / Path(file).name.removesuffix(".gz").removesuffix(".zst")
             copy.parent.mkdir()
             with (
-                one_line(Path(file).name, f"text in {encoding}", "Check encoding=."),
                 open_unpacked(file) as source,
                 io.TextIOWrapper(source, encoding=encoding, newline="") as text,
                 copy.open("w", encoding="utf-8", newline="") as target,

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from auucmax._errors import InputError, level_of_caller
-from auucmax._validation import control_among, listed, unknown_columns_message
+from auucmax._validation import control_among, listed
 from auucmax.data.chances import arm_columns
 from auucmax.data.outcomes import outcome_kind
+from auucmax.data.table_errors import check_columns
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.results import Kind
 
@@ -126,11 +127,7 @@ def without_ids(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 def names_rows(column: pd.Series) -> bool:
     """Whether a text or integer column is unique in every row, for 100 rows or more."""
-    if len(column) < _FEWEST_NAMED or not (
-        isinstance(column.dtype, pd.StringDtype)
-        or column.dtype == object
-        or pd.api.types.is_integer_dtype(column.dtype)
-    ):
+    if len(column) < _FEWEST_NAMED or column.dtype.kind not in "Oiu":
         return False
     with suppress(TypeError):  # lists, say
         head = column.iloc[:_FEWEST_NAMED]
@@ -141,15 +138,11 @@ def names_rows(column: pd.Series) -> bool:
 def arm_counts(table: pd.DataFrame, treatment: str) -> dict[str, int]:
     """Number of rows per treatment label, as text."""
     check_names(table, [treatment])
-    found: dict[str, int] = {}
-    for value, n in table[treatment].value_counts().items():
-        label = arm_text(value)
-        found[label] = found.get(label, 0) + int(n)
+    counts = table[treatment].value_counts()
+    found: dict[str, int] = counts.groupby(counts.index.map(arm_text)).sum().to_dict()
     return found
 
 
 def check_names(table: pd.DataFrame, names: Iterable[str]) -> None:
     """Raise a ValueError if columns are missing."""
-    if unknown := [name for name in names if name not in table.columns]:
-        columns = [str(column) for column in table.columns]
-        raise ValueError(unknown_columns_message("the table", unknown, columns))
+    check_columns(names, [str(column) for column in table.columns], "the table")

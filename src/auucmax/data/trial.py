@@ -179,15 +179,7 @@ class Trial(Shown):
             "X": X, "y": y, "treatment": treatment, "control": control, "arm_names": names,
         }  # fmt: skip
         if self.sample_weight is not None:
-            weight = check_weight(self.sample_weight, treatment != control)
-            total = pd.Series(weight).groupby(treatment).sum()
-            if not total.all():  # with two arms, found above
-                raise InputError(
-                    "sample_weight", "positive for some rows of each arm",
-                    f"only zeros for treatment {total.index[total == 0].tolist()[0]!r}",
-                    "Drop this arm or correct the weights.",
-                )  # fmt: skip
-            checked["sample_weight"] = weight
+            checked["sample_weight"] = check_weight(self.sample_weight, treatment != control)
         for name, check in (
             ("id", check_labels),
             ("groups", check_labels),
@@ -291,14 +283,14 @@ class Trial(Shown):
 
     def select_arm(self, label: Any) -> Trial:
         """The trial of one arm (by label or printed name) against the control."""
-        named = dict(zip(self.arm_names, self.arms, strict=True))
-        arm = named.get(label, label) if isinstance(label, str) else label
-        if arm not in self.arms[1:]:
+        places = dict(zip(self.arms, range(len(self.arms)), strict=True))
+        places |= dict(zip(self.arm_names, range(len(self.arms)), strict=True))
+        if not (place := places.get(label, 0)):
             raise ValueError(
                 f"select_arm needs one of the arms {listed(self.arms[1:])}, got {label!r}. "
                 f"The control, {self.control!r}, is always kept."
             )
-        return self.take((self.treatment == self.control) | (self.treatment == arm))
+        return self.take(np.isin(self.arm, (0, place)))
 
     def split(
         self,

@@ -19,8 +19,15 @@ from urllib.parse import unquote, urlsplit
 
 from auucmax._files import private_folder
 from auucmax._optional import import_optional
-from auucmax.data.databases import BUCKET, N_BUCKETS, SELECT, Draw, address_name, table_query
-from auucmax.data.selects import check_select
+from auucmax.data.databases import (
+    BUCKET,
+    N_BUCKETS,
+    SELECT,
+    Draw,
+    address_name,
+    check_select,
+    table_query,
+)
 from auucmax.data.table_errors import TableError, check_columns, check_different
 
 COPY = "auucmax_rows"  #: the table that a copy holds
@@ -38,19 +45,22 @@ def is_table_expression(source: Any) -> bool:
     return types is not None and isinstance(source, types.Table)
 
 
-def warehouse_name(source: Any) -> str:
-    """The name of a table in messages: scheme and host of an address, or the file."""
-    if not isinstance(source, str):
-        return "the table of ibis"
-    if source.startswith(_SQLITE):
-        return Path(source).name
-    address_name(source)  # or it cannot be parsed
-    scheme, host = source.partition("://")[0], urlsplit(source).hostname or ""
+def warehouse_name(address: str) -> str:
+    """The name of a database in messages: scheme and host of its address, or the file."""
+    if address.startswith(_SQLITE):
+        return Path(address).name
+    address_name(address)  # or it cannot be parsed
+    scheme, host = address.partition("://")[0], urlsplit(address).hostname or ""
     return f"{scheme}://{host}" if _HOST.fullmatch(host) else f"the database of {scheme}"
 
 
 def copy_rows(
-    db: Any, source: Any, query: str | None, columns: Sequence[str] | None, draw: Draw | None
+    db: Any,
+    source: Any,
+    query: str | None,
+    name: str,
+    columns: Sequence[str] | None,
+    draw: Draw | None,
 ) -> Draw | None:
     """Copy the rows to the table :data:`COPY` of a DuckDB connection.
 
@@ -59,7 +69,6 @@ def copy_rows(
     the result is ``draw``.
     """
     ibis = import_optional("ibis", extra="warehouse")
-    name = warehouse_name(source)
     address = source if isinstance(source, str) else ""
     with _without_secrets(address), ExitStack() as stack:
         table = source
