@@ -197,7 +197,7 @@ def columns(**more) -> dict:
     [
         ({"features": ["a", "y"]}, "neither treatment nor outcome, got 'y'"),
         ({"features": ["t"]}, "neither treatment nor outcome, got 't'"),
-        ({"features": ["a", "b", "a"]}, "different columns, got 'a' more than once"),
+        ({"features": ["a", "b", "a"]}, "different columns, .* got 'a'"),
         ({"features": "a"}, "a list of names, got 'a'"),
         ({"treatment": "y"}, "two columns, got 'y' for both"),
         ({"treatment": "arm"}, "Name the two arms with treated= and control="),
@@ -422,11 +422,11 @@ def test_features_by_any_list_of_names(tmp_path):
     names = pd.Index(["a"])
     for features in (names, names.to_numpy(), (name for name in names)):
         assert stream_table(file, **columns() | {"features": features}).names == ("a",)
-    cases = [([], "should be columns, got none"), (["a", None], "named by texts, got None")]
+    cases = [([], "should be a list of names"), (["a", None], "should have the column 'None'")]
     for features, message in cases:
         with pytest.raises(TableError, match=message):
             stream_table(file, **columns() | {"features": features})
-    with pytest.raises(TableError, match="named by texts, got None"):
+    with pytest.raises(TableError, match="should have the column 'None'"):
         stream_table(file, **columns() | {"treatment": None})
 
 

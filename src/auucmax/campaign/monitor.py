@@ -343,7 +343,7 @@ class Monitor:
             labels = dict.fromkeys(arm_counts(frame, self.treatment), FEWEST_ROWS)
             roles = Roles(
                 treatment=self.treatment,
-                arms=name_arms(labels, self.treatment, self.treated, self.control, False),
+                arms=name_arms(labels, self.treatment, self.treated, self.control),
                 outcome=Outcome(
                     name=self.outcome,
                     kind=Kind.BINARY if self.outcome_range is None else Kind.NUMBER,
@@ -356,7 +356,7 @@ class Monitor:
             )
         chances: tuple[tuple[str, str], ...] = ()
         if self.propensity is not None:
-            chances = propensity_columns(frame, roles, self.propensity)
+            chances = propensity_columns(frame, roles.treatment, self.propensity)
         shares, arms = None, roles.arms[1:]
         if self.treated_share is not None:
             share = self.treated_share

@@ -23,7 +23,7 @@ from auucmax._validation import (
 from auucmax._version import __version__
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
-from auucmax.data.databases import Signs
+from auucmax.data.databases import DECIMAL
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import Hashes
 from auucmax.data.pair import Pair, row_keys
@@ -507,7 +507,7 @@ def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int) -> 
         dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
         codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
         quantities=quantities_of(trial),
-        decimal=Signs.of(trial.X).decimal,
+        decimal=trial.X.attrs.get(DECIMAL),
     )
 
 

@@ -172,7 +172,8 @@ class UpliftModel(Shown):
         roles = self.roles
         if propensity is not None:
             table = table_of(table)
-            roles = replace(roles, propensity=propensity_columns(table, roles, propensity))
+            columns = propensity_columns(table, roles.treatment, propensity)
+            roles = replace(roles, propensity=columns)
         if drop_missing_outcomes:
             roles = replace(roles, drop_missing_outcomes=True)
         return trial_of(table, roles)
