@@ -50,7 +50,7 @@ def frame_of(
     _check_there(columns, names, also)
     wanted = {*names} if columns is None else {*columns, *also}
     arrow = _arrow(_without_objects(known.select(name for name in names if name in wanted)))
-    own = {name: _series(arrow[name]) for name in arrow.column_names}
+    own = {name: series_of(arrow[name]) for name in arrow.column_names}
     return pd.DataFrame(own, index=pd.RangeIndex(arrow.num_rows), copy=False)
 
 
@@ -157,17 +157,20 @@ def _arrow(known: Any) -> Any:
     return (known.collect("pyarrow") if hasattr(known, "collect") else known).to_arrow()
 
 
-def _series(column: Any) -> pd.Series:
+def series_of(column: Any) -> pd.Series:
     """Convert an Arrow column to a series without changing its values."""
+    import pyarrow
     from pyarrow import types
 
     if types.is_decimal(column.type):  # floats would round, and objects are slow
+        if column.type.bit_width < 128:  # whose texts pandas cannot count
+            column = column.cast(pyarrow.decimal128(column.type.precision, column.type.scale))
         return column.to_pandas(types_mapper=pd.ArrowDtype)
     if types.is_dictionary(column.type):
         try:
             return column.to_pandas()
         except (ValueError, TypeError, NotImplementedError):  # a level twice, or a missing one
-            return _series(column.cast(column.type.value_type))
+            return series_of(column.cast(column.type.value_type))
     if types.is_string_view(column.type):
         column = column.cast("large_string")
     exact = _WITH_MISSING.get(str(column.type)) if column.null_count else None
@@ -184,7 +187,7 @@ def _without_arrow_types(frame: pd.DataFrame) -> pd.DataFrame:
     import pyarrow as pa
 
     arrow = pa.Table.from_pandas(frame[typed], preserve_index=False)
-    return frame.assign(**{name: _series(arrow[name]).set_axis(frame.index) for name in typed})
+    return frame.assign(**{name: series_of(arrow[name]).set_axis(frame.index) for name in typed})
 
 
 def _text_names(frame: pd.DataFrame) -> pd.DataFrame:
