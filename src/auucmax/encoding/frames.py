@@ -42,14 +42,30 @@ def frame_of(
     0    30
     1  <NA>
     """
-    if isinstance(table, pd.DataFrame):
-        frame = _text_names(table)
-        _check_there(columns, list(frame.columns), also)
+    is_pandas = isinstance(table, pd.DataFrame)
+    known, names = (table, list(map(str, table.columns))) if is_pandas else _known(table)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(
+            f"the table should have columns of different names, got {listed(repeated)} more than "
+            f"once. Rename or drop them."
+        )
+    if unknown := [name for name in columns or () if name not in names]:
+        raise ValueError(unknown_columns_message("the table", unknown, names, also))
+    if is_pandas:
+        frame = table if names == list(table.columns) else table.set_axis(names, axis=1)
         return _without_arrow_types(frame)
-    known, names = _known(table)
-    _check_there(columns, names, also)
     wanted = {*names} if columns is None else {*columns, *also}
-    arrow = _arrow(_without_objects(known.select(name for name in names if name in wanted)))
+    known = known.select(name for name in names if name in wanted)
+    if known.implementation.is_polars():
+        import narwhals.stable.v2 as nw
+
+        objects = [name for name, own in known.collect_schema().items() if own == nw.Object]
+        if objects:
+            raise ValueError(
+                f"columns should hold numbers, texts, booleans or dates, got Python objects "
+                f"(Object of polars) in {listed(objects)}. Cast them to one of these, or drop them."
+            )
+    arrow = _arrow(known)
     own = {name: series_of(arrow[name]) for name in arrow.column_names}
     return pd.DataFrame(own, index=pd.RangeIndex(arrow.num_rows), copy=False)
 
@@ -68,7 +84,7 @@ def is_frame(table: Any) -> bool:
 
     try:
         return isinstance(nw.from_native(table, pass_through=True), (nw.DataFrame, nw.LazyFrame))
-    except nw.exceptions.DuplicateError:  # of an Arrow table, which frame_of tells
+    except nw.exceptions.DuplicateError:  # of an Arrow table: frame_of raises an error
         return True
 
 
@@ -116,39 +132,23 @@ def _known(table: Any) -> tuple[Any, list[str]]:
     import narwhals.stable.v2 as nw
 
     if not is_frame(table):
-        advice = "Pass a frame of pandas or polars, an Arrow table or a DuckDB relation"
-        if isinstance(table, (str, PathLike)):
-            advice = "Pass what auucmax.data.read_table reads from it"
         raise ValueError(
-            f"the table should be a frame with named columns, got {type(table).__name__}. {advice}."
+            f"the table should be a frame with named columns, got {type(table).__name__}. Pass a "
+            f"frame of pandas or polars, an Arrow table or a DuckDB relation; files are read by "
+            f"auucmax.data.read_table."
         )
     try:
         known: Any = nw.from_native(table)
-    except nw.exceptions.DuplicateError:
-        raise _repeated(list(table.column_names)) from None
+    except nw.exceptions.DuplicateError:  # of an Arrow table
+        return None, list(table.column_names)
     if known.implementation.is_spark_like():
         raise ValueError(
             "the table should be in one machine's memory, got a DataFrame of Spark. Use "
             "auucmax.spark, which works where its rows are, or pass table.toArrow() if they fit."
         )
-    names = list(table.columns) if known.implementation.is_duckdb() else known.collect_schema()
-    if len(set(names)) < len(names):
-        raise _repeated(list(names))
-    return known, list(names)
-
-
-def _without_objects(known: Any) -> Any:
-    """Raise a ValueError for columns of Python objects, which Arrow cannot represent."""
-    import narwhals.stable.v2 as nw
-
-    if known.implementation.is_polars():
-        objects = [name for name, own in known.collect_schema().items() if own == nw.Object]
-        if objects:
-            raise ValueError(
-                f"columns should hold numbers, texts, booleans or dates, got Python objects "
-                f"(Object of polars) in {listed(objects)}. Cast them to one of these, or drop them."
-            )
-    return known
+    return known, list(
+        table.columns if known.implementation.is_duckdb() else known.collect_schema()
+    )
 
 
 def _arrow(known: Any) -> Any:
@@ -188,25 +188,3 @@ def _without_arrow_types(frame: pd.DataFrame) -> pd.DataFrame:
 
     arrow = pa.Table.from_pandas(frame[typed], preserve_index=False)
     return frame.assign(**{name: series_of(arrow[name]).set_axis(frame.index) for name in typed})
-
-
-def _text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise _repeated(names)
-    if all(isinstance(name, str) for name in frame.columns):
-        return frame
-    return frame.set_axis(names, axis=1)
-
-
-def _check_there(columns: Sequence[str] | None, names: list[str], also: Sequence[str]) -> None:
-    if unknown := [name for name in columns or () if name not in names]:
-        raise ValueError(unknown_columns_message("the table", unknown, names, also))
-
-
-def _repeated(names: list[str]) -> ValueError:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    return ValueError(
-        f"the table should have columns of different names, got {listed(repeated)} more than "
-        f"once. Rename or drop them."
-    )
