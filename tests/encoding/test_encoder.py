@@ -370,15 +370,15 @@ def test_a_column_of_such_texts_is_without_values():
     [
         ({"town": ["a", datetime.date(2024, 1, 1)]}, "column 'town' should hold numbers, texts"),
         ({"n": ["1", "two"]}, "column 'n' should hold numbers as in training, got texts.*'1'"),
-        ({"ok": [2, 0]}, "'ok' should hold booleans as in training, got numbers such as 2"),
+        ({"ok": [2, 0]}, "'ok' should hold booleans as in training, got numbers such as '2.0'"),
         ({"ok": ["true", "yes"]}, "'ok' should hold booleans as in training, got texts .* 'yes'"),
         ({"ok": [True, "t"]}, "'ok' should hold booleans as in training, got texts such as 't'"),
         ({"ok": [True, 2]}, "'ok' should hold booleans as in training, got texts such as '2'"),
         (
             {"n": pd.to_datetime(["2006-04-12", "2006-04-13"])},
-            "'n' should hold numbers as in training, got dates such as 2006-04-12 00:00:00",
+            "'n' should hold numbers as in training, got dates such as '2006-04-12 00:00:00'",
         ),
-        ({"day": [1, 2]}, "'day' should hold dates as in training, got numbers such as 1\\."),
+        ({"day": [1, 2]}, "'day' should hold dates as in training, got numbers such as '1'\\."),
         ({"n": [1.0, np.inf]}, "column 'n' should hold finite numbers, got 1 infinite"),
         ({"n": [1, "a"]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
         ({"n": [1j, 2j]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),

@@ -183,19 +183,16 @@ def wave(days: Floats, kind: str, cycle: str) -> Floats:
     return np.nan_to_num(np.round(np.sin(2 * np.pi * turns), WAVE_DIGITS))
 
 
-def write_features(
-    features: Floats, column: Column, values: NDArray[Any], means: Floats | None
-) -> None:
+def write_features(features: Floats, column: Column, values: NDArray[Any], means: Floats) -> None:
     """Write the features of one column into a zero array.
 
     Values are numbers, NaN where missing; of a column of levels their places among all levels, the
-    next place for other texts, -1 where missing. ``means``: the outcome means of each row's level.
+    next place for other texts, -1 where missing. ``means``: of each row's level, if it has some.
     """
     if column.has_missing:
         features[:, -1] = values < 0 if column.has_levels else np.isnan(values)
-    if means is not None:
-        features[:, : means.shape[1]] = means
-    elif column.has_levels:
+    features[:, : means.shape[1]] = means
+    if column.has_levels and not column.outcome_terms:
         # The feature of each place; the last is that of missing values, whose place is -1.
         n_levels = len(column.levels)
         of_place = np.array([*range(n_levels), n_levels if column.has_other else -1, -1])
@@ -247,8 +244,8 @@ def sums_of(
     shape = (N_FOLDS, n_levels + 2, 2)
     cell = np.ravel_multi_index((fold_of(keys), places % shape[1], treated.astype(int)), shape)
     size = int(np.prod(shape))
-    times = (None, y, y * y) if weight is None else (weight, weight * y, weight * y * y)
-    sums = [np.bincount(cell, each, minlength=size) for each in times]
+    weight = np.ones(len(y)) if weight is None else weight
+    sums = [np.bincount(cell, weight * y**power, minlength=size) for power in range(3)]
     return np.stack(sums, axis=-1, dtype=np.float64).reshape(*shape, 3)
 
 

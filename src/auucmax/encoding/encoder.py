@@ -231,14 +231,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             outcome = check_column(y, "y", len(table))
             treated = check_treatment(treatment, len(table))
             keys = np.arange(len(table)) if keys is None else np.asarray(keys)
+            least = int(self.min_level_rows)
             many: dict[str, tuple[Column, Floats]] = {}
             for column, rarer in found:
                 if rarer:
-                    every = tuple(sorted((*column.levels, *rarer)))
+                    every: tuple[str, ...] = tuple(sorted((*column.levels, *rarer)))
                     column = replace(column, levels=every, takes_new=True)
                     places = self._values(table[column.name], column)
                     sums = sums_of(places, len(every), outcome, treated, keys, weight)
-                    many[column.name] = self._with_means(column, sums.sum(axis=0)), sums
+                    means = means_of(sums.sum(axis=0), least, clearly=True)
+                    base, effect = (
+                        tuple(map(three_digits, own)) if own.any() else () for own in means
+                    )
+                    n = sums[:, :-1, :, 0].sum(axis=(0, 2))
+                    # Rows with other texts, if they are few, have 0, as all rows on average.
+                    share = float(n[-1] / n.sum()) if n[-1] >= least else 0.0
+                    if not base and not effect:
+                        every, share = (), 1.0
+                    column = replace(
+                        column, levels=every, base=base, effect=effect, other_share=share
+                    )
+                    many[column.name] = column, sums
             columns = [many[c.name][0] if c.name in many else c for c in self.columns_]
             same = {c.name: "with levels of the same outcomes" for c in columns if not c.terms}
             if len(same) < len(columns):  # a table must have features
@@ -262,8 +275,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         row's own outcome is in its features: train models on these. To such a model the rows that
         ``transform`` makes are others: :func:`auucmax.certify` cannot recognise them.
         """
-        self.fit(frame, y, treatment, keys, weight)
-        return self.training_features(frame, keys)
+        return self.fit(frame, y, treatment, keys, weight).training_features(frame, keys)
 
     def training_features(self, frame: Any, keys: ArrayLike | None = None) -> Floats:
         """Features (n, p) for training, whose outcome terms come from other folds.
@@ -357,20 +369,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             takes_new=takes_new or 0 < n_other < least,
         ), [] if is_code else frequent[most:]
 
-    def _with_means(self, column: Column, sums: Floats) -> Column:
-        """A column of many levels with outcome terms, from sums (levels + 2, 2, 3)."""
-        least = int(self.min_level_rows)
-        base, effect = (
-            tuple(map(three_digits, values)) if values.any() else ()
-            for values in means_of(sums, least, clearly=True)
-        )
-        if not base and not effect:
-            return replace(column, levels=(), other_share=1.0)
-        n = sums[:-1, :, 0].sum(axis=1)
-        # Rows with other texts, if they are few, have 0, as all rows on average.
-        share = float(n[-1] / n.sum()) if n[-1] >= least else 0.0
-        return replace(column, base=base, effect=effect, other_share=share)
-
     def _set(self, columns: list[Column], dropped: dict[str, str], names: list[str]) -> Self:
         self.columns_ = tuple(columns)
         self.terms_ = tuple(term for column in columns for term in column.terms)
@@ -398,7 +396,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             own = slice(first, first := first + len(column.terms))
             values = self._values(table[column.name], column)
-            means = None
+            means = np.empty((len(table), 0))
             if column.outcome_terms and fold is None:
                 means = column.means[values]
             elif column.outcome_terms:
@@ -409,8 +407,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for start in range(0, len(table), _BLOCK):
             some = slice(start, start + _BLOCK)
             for own, column, values, means in parts:
-                numbers = None if means is None else means[some]
-                write_features(features[some, own], column, values[some], numbers)
+                write_features(features[some, own], column, values[some], means[some])
         return features
 
     def accept(self, frame: Any) -> Self:
@@ -424,7 +421,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if column.kind == "category" and not (column.has_other or column.takes_new):
                 series = table[column.name]
                 new = places_of(texts_of(series, kind_of(series))[1], column.levels)[1]
-                column = replace(column, takes_new=True) if new else column
+                column = replace(column, takes_new=bool(new))
             columns.append(column)
         self.columns_ = tuple(columns)
         return self
@@ -441,7 +438,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         >>> TableEncoder.from_dict(encoder.to_dict()).terms_ == encoder.terms_
         True
         """
-        check_is_fitted(self, "terms_")
         names = {option: list(getattr(self, option)) for option in _DECIDED}
         return {
             "parameters": self.get_params() | names,
@@ -532,8 +528,7 @@ def three_digits(value: float) -> float:
 
 
 def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
-    shown = repr(example) if isinstance(example, str) else str(example)
     return ValueError(
         f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
-        f"{_PLURAL[kind]} such as {shown}. Convert the column, or clean these values."
+        f"{_PLURAL[kind]} such as {str(example)!r}. Convert the column, or clean these values."
     )

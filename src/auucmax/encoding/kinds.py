@@ -286,11 +286,9 @@ def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
     >>> code_places(np.array([2.0, np.nan, 5.0, 1.0]), ["1", "2"])
     array([ 1, -1,  2,  0])
     """
-    known = np.array([float(level) for level in levels])
-    places = np.searchsorted(known, values)
-    is_level = known[np.minimum(places, len(known) - 1)] == values
-    found = np.where(is_level, places, len(known))
-    return np.where(np.isnan(values), -1, found).astype(np.intp, copy=False)
+    places = pd.Index([float(level) for level in levels]).get_indexer(values)
+    places[(places < 0) & ~np.isnan(values)] = len(levels)
+    return places
 
 
 def are_number_texts(present: pd.Series) -> bool:
@@ -319,11 +317,11 @@ def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]
     codes, found = pd.factorize(array)
     values = np.asarray(found)  # single precision stays: its 0.1 prints as such
     if pd.api.types.infer_dtype(values) == "string":
-        return codes.astype(np.intp, copy=False), [str(text) for text in values]
+        return codes, values.tolist()
     text_of_value = np.array([_exact_text(value, series.name) for value in values], dtype=object)
     # Different values may have one text, such as 1 and 1.0 in a column of objects.
     own, texts = pd.factorize(text_of_value)
-    return np.append(own, -1)[codes].astype(np.intp, copy=False), [str(text) for text in texts]
+    return np.append(own, -1)[codes], texts.tolist()
 
 
 def _exact_text(value: Any, name: Any) -> str:
@@ -350,5 +348,6 @@ def truths_of(series: pd.Series, kind: str) -> tuple[Floats, list[Any]]:
         return values, values[~np.isin(values, (0, 1)) & ~np.isnan(values)].tolist()
     codes, texts = texts_of(series, kind)
     places, unknown = places_of(texts, TRUTHS)
-    is_known = (places >= 0) & (places < len(TRUTHS))
-    return np.where(is_known, places % 2, np.nan)[codes], unknown
+    # Unknown texts have the place after all levels, and missing ones the last.
+    numbers = np.array([0.0, 1.0, 0.0, 1.0, np.nan, np.nan])
+    return numbers[places][codes], unknown
