@@ -105,13 +105,7 @@ class _Graph:
         types = self._onnx.TensorProto
         for name, kind in raw.columns:
             element = types.STRING if kind == "category" else types.DOUBLE
-            info = self._onnx.helper.make_tensor_value_info(name, element, ["rows"])
-            if self._inputs.setdefault(name, info) != info:
-                raise InputError(
-                    f"column {name!r}", "of one kind for all arms",
-                    "texts for one and numbers for another",
-                    "Name it in categorical or numeric and fit again.",
-                )  # fmt: skip
+            self._inputs[name] = self._onnx.helper.make_tensor_value_info(name, element, ["rows"])
 
     def constant(self, value: Any) -> str:
         """Add a constant of doubles or integers."""
