@@ -110,7 +110,7 @@ GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
         ({"treatment": pd.array([0, 1, None])}, r"treatment should have no missing values, got 1"),
         ({"treatment": [0.0, np.nan, 1.0]}, r"treatment should have no missing values, got 1"),
         ({"treatment": [1, 1, 1]}, r"all 3 rows are treated"),
-        ({"treatment": ["a", "b", "a"]}, r"Pass control=\.\.\., for example control='a'"),
+        ({"treatment": ["a", "b", "a"]}, r"pass control=\.\.\., for example control='a'"),
         ({"treatment": ["a", "b", "a"], "control": "c"}, r"'a', 'b'; got 'c'"),
         ({"treatment": [True, False, True], "control": "none"}, r"False, True; got 'none'"),
         ({"treatment": [True, False, True], "control": 2}, r"False, True; got 2"),
