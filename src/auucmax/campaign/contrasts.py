@@ -115,11 +115,8 @@ class CellMeans:
             return Estimate(value=value, se=known, missing=why).scaled(self.unit)
         means = None
         if self.shape == "binary":
-            size = np.abs(flat)
-            means = [ArmMean(size[k] * mean[k], size[k], 1.0, counts[k]) for k in used]
-        lower, upper = area_limits(
-            value, moments, float(ndtri((1 + level) / 2)), means=means,
-            signs=np.sign(flat[used]).astype(int).tolist(),
-        )  # fmt: skip
+            sign, size = np.sign(flat).astype(int), np.abs(flat)
+            means = [ArmMean(size[k] * mean[k], size[k], 1.0, counts[k], sign[k]) for k in used]
+        lower, upper = area_limits(value, moments, float(ndtri((1 + level) / 2)), means=means)
         found = Estimate(value=value, se=error, lower=float(lower), upper=float(upper))
         return found.scaled(self.unit)
