@@ -394,3 +394,15 @@ def test_a_model_names_the_columns(model):
     with pytest.raises(ValueError, match="as the model was fitted") as error:
         verify(table, people=listed, model=model, outcome="age")
     assert error.value.parameter == "outcome"
+
+
+def test_people_without_an_outcome_are_counted_and_not_their_groups():
+    """In a table that is sorted by arm, as are the numbers of its groups."""
+    table = plain_rows(n=2_000).sort_values("mail", kind="stable", ignore_index=True)
+    homes = table.loc[table.index.repeat(2)].reset_index(drop=True)
+    homes["home"] = [f"h{k // 2}" for k in range(4_000)]
+    homes["score"] = np.random.default_rng(5).random(2_000).repeat(2)
+    homes["visit"] = homes["visit"].astype(float).where(homes.index // 2 % 10 > 0)
+    found = verify(homes, **NAMES, groups="home", drop_missing_outcomes=True)
+    assert found.n_without_outcome == 400
+    assert {*found.cells[0].p_values} == {"propensity", "missing outcomes", "balance"}

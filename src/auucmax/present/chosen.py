@@ -9,8 +9,6 @@ from auucmax.present import words
 from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Decision, Plan, State, Why
 
-_FIXED = (Why.FEW_ROWS, Why.NO_RANGE)  # with which other plans for the same people are still known
-
 
 @brief.register
 def _(found: Targeting) -> Brief:
@@ -43,45 +41,62 @@ def _(found: Targeting) -> Brief:
 @brief.register
 def decision_brief(found: Decision) -> Brief:
     """Describe a decision."""
-    plan, everyone = found.plan, found.everyone
-    n_treated, facts = sum(plan.counts), []
-    if len(plan.counts) > 1 and n_treated:
-        facts.append(("Arms", words.counts(found.arms[1:], plan.counts)))
-    if plan.profit is not None and plan.gain is not None and n_treated:
-        facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
-    if plan.guaranteed is not None and plan.guaranteed > 0:
-        least = words.at_least(plan.guaranteed)
-        unit = f" {words.gains(found.outcome)} over treating nobody"
-        unit = "" if plan.terms.has_profit else unit
-        facts.append((f"Guaranteed {_what(plan)}", least + unit))
-    if everyone is not None and _others_known(plan) and n_treated < sum(everyone.counts):
-        facts.append((words.everyone(), _expected(everyone, found)))
-    return in_words(_verdict(found), facts, next_step=_instead(found))
+    plan, everyone, better = found.plan, found.everyone, found.better
+    n_treated, n_people = sum(plan.counts), plan.n_people
+    what = "profit" if plan.terms.has_profit else "gain"
+    missing = None if plan.missing is None else plan.missing.why
+    # Whether the results of other plans for these people are known.
+    others_known = missing in (None, Why.FEW_ROWS, Why.NO_RANGE)
 
-
-def _what(plan: Plan) -> str:
-    return "profit" if plan.terms.has_profit else "gain"
-
-
-def _verdict(found: Decision) -> str:
-    plan, n_treated, n_people = found.plan, sum(found.plan.counts), found.plan.n_people
-    if not n_treated and plan.missing is None:
-        why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
-        return f"Treat none of the {words.people(n_people)}: {why}."
     who = f"{n_treated:,} of {words.people(n_people)} ({words.percent(n_treated / n_people)})"
     if n_treated == n_people:
         who = f"everyone ({words.people(n_people)})"
     if not n_treated:
         who = words.people(n_people)
-    what = _what(plan)
-    cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}, "
-    if found.state == State.UNKNOWN:
+    if not n_treated and missing is None:
+        why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
+        verdict = f"Treat none of the {who}: {why}."
+    elif found.state == State.UNKNOWN:
         money = "" if not plan.spend else f" for {words.money(plan.spend)}"
-        return f"The {what} of treating {who}{money} is not known: {words.why(plan.missing)}."
-    start = "Treat" if found.is_good else "Do not treat"
-    if found.state == State.UNCLEAR:
-        start = f"No clear {what} from treating"
-    return f"{start} {who}: {cost}{_expected(plan, found)}."
+        verdict = f"The {what} of treating {who}{money} is not known: {words.why(plan.missing)}."
+    else:
+        start = "Treat" if found.is_good else "Do not treat"
+        if found.state == State.UNCLEAR:
+            start = f"No clear {what} from treating"
+        cost = "" if plan.spend is None else f"cost {words.money(plan.spend)}, "
+        verdict = f"{start} {who}: {cost}{_expected(plan, found)}."
+
+    facts = []
+    if len(plan.counts) > 1 and n_treated:
+        facts.append(("Arms", words.counts(found.arms[1:], plan.counts)))
+    if plan.profit is not None and plan.gain is not None and n_treated:
+        facts.append((f"Extra {words.gains(found.outcome)}", words.estimate(plan.gain)))
+    if plan.guaranteed is not None and plan.guaranteed > 0:
+        over = f" {words.gains(found.outcome)} over treating nobody"
+        least = words.at_least(plan.guaranteed) + ("" if plan.terms.has_profit else over)
+        facts.append((f"Guaranteed {what}", least))
+    if everyone is not None and others_known and n_treated < sum(everyone.counts):
+        facts.append((words.everyone(), _expected(everyone, found)))
+
+    step = None
+    if missing == Why.OTHER_COSTS and plan.terms.cost is not None:
+        prices = [f"{cost:.12g}" for cost in plan.terms.cost]
+        step = f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
+    elif missing in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
+        step = "use --budget instead of --share"
+    elif found.is_good or not n_treated:
+        pass
+    elif missing == Why.FAILED_CHECK:
+        step = "find out how people were assigned, with auucmax check"
+    elif better is not None and others_known:
+        n = sum(better.counts)
+        share = words.percent(n / better.n_people)
+        step = f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
+    elif found.state in (State.HARM, State.LOSS):
+        step = "treat nobody"
+    elif found.state == State.UNCLEAR or others_known:
+        step = "run a larger trial for a clear answer: auucmax plan, then auucmax assign"
+    return in_words(verdict, facts, next_step=step)
 
 
 def _expected(plan: Plan, found: Decision) -> str:
@@ -97,32 +112,3 @@ def _expected(plan: Plan, found: Decision) -> str:
     change = ("decrease", "increase of") if outcome.lower_is_better else ("gain", "loss of")
     gain = words.up_or_down(own, *change, lambda value: words.number(value, places), unit)
     return f"expected {gain}"
-
-
-def _others_known(plan: Plan) -> bool:
-    """Whether the results of other plans for these people are known."""
-    return plan.missing is None or plan.missing.why in _FIXED
-
-
-def _instead(found: Decision) -> str | None:
-    """The next step if the plan is not recommended."""
-    better = found.better
-    why, costs = found.plan.missing and found.plan.missing.why, found.plan.terms.cost
-    if why == Why.OTHER_COSTS and costs is not None:
-        prices = [f"{cost:.12g}" for cost in costs]
-        return f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
-    if why in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
-        return "use --budget instead of --share"
-    if found.is_good or not sum(found.plan.counts):
-        return None
-    if why == Why.FAILED_CHECK:
-        return "find out how people were assigned, with auucmax check"
-    if better is not None and _others_known(found.plan):
-        n = sum(better.counts)
-        share = words.percent(n / better.n_people)
-        return f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
-    if found.state in (State.HARM, State.LOSS):
-        return "treat nobody"
-    if found.state == State.UNCLEAR or _others_known(found.plan):
-        return "run a larger trial for a clear answer: auucmax plan, then auucmax assign"
-    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -94,46 +93,6 @@ def _(found: Calibration) -> Brief:
     return in_words(verdict, [("Rows", f"{found.n_rows:,}")], [caveat])
 
 
-def _certified(
-    found: Guarantee,
-    gain: float,
-    what: str,
-    sources: Sequence[str],
-    *facts: tuple[str, str],
-    ways: str = "",
-) -> Brief:
-    """Brief of a guarantee: the claim, its numbers and its assumptions.
-
-    ``sources``: where what is judged comes from; ``ways``: what was made in several ways.
-    """
-    chance = words.percent(1 - found.delta) if found.delta >= 0.01 else f"{1 - found.delta:.4g}"
-    verdict = f"Not certified that {what} beats random targeting ({chance})."
-    if gain > 0:
-        verdict = f"Certified: {what} gains {_bounds(gain)} per person over random ({chance})."
-    drawn = "treatment was randomised with the same chance for all"
-    if found.propensity is not None:
-        low, high = found.propensity
-        drawn = (
-            f"each was treated by an independent draw with its known chance, {low:.3g} to "
-            f"{high:.3g} by design (statistics after Horvitz and Thompson)"
-        )
-    rests = [f"{'clusters' if found.grouped else 'rows'} are independent, and {drawn}"]
-    if found.outcome_range is None:
-        rests.append("there are enough rows for the normal approximation")
-    else:
-        low, high = found.outcome_range
-        rests.append(f"outcomes lie in [{low:g}, {high:g}]")
-    rests += sources
-    if ways and found.n_candidates > 1:
-        rests.append(
-            f"the {found.n_candidates} ways of making {ways} were fixed without looking at them"
-        )
-    if found.grouped and found.outcome_range is not None:
-        rests.append("people are counted so that every cluster weighs the same")
-    conditions = [("If", text) for text in rests]
-    return in_words(verdict, [*facts, ("Rows", f"{found.n_rows:,}"), *conditions])
-
-
 def _bounds(lower: float, upper: float | None = None) -> str:
     ends = [f"at least {lower:+.5f}"] if math.isfinite(lower) else []
     if upper is not None and math.isfinite(upper):
@@ -142,64 +101,77 @@ def _bounds(lower: float, upper: float | None = None) -> str:
 
 
 @brief.register
-def _(found: Certificate) -> Brief:
-    gain = _bounds(found.gain_lower_bound, found.gain_upper_bound)
-    auuc = _bounds(found.lower_bound, found.upper_bound)
-    n = found.n_candidates
-    one = "the score was" if n == 1 else f"the {n} candidates were"
-    sources = [f"{one} fixed without looking at them, or at rows that depend on them"]
-    if found.cross_fitted:
-        sources = [
-            "each fold's scores come from a model fitted on the others; the bounds are for the "
-            "mean over these models"
-        ]
-    if found.adjusted:
-        sources.append("the outcome model, and the choice to use it, come from other rows")
-    made = _certified(
-        found,
-        found.gain_lower_bound,
-        "the ranking",
-        sources,
-        ("Gain", f"{gain} (estimate {found.gain_estimate:+.5f})"),
-        ("AUUC", f"{auuc} (estimate {found.estimate:+.5f})"),
-        ("Method", METHODS[found.method]),
-    )
-    if found.method == "asymptotic":
-        return replace(made, verdict="No guarantee, an approximation only: see the bounds.")
-    return made
+def _(found: Guarantee) -> Brief:
+    """Brief of a guarantee: the claim, its numbers and its assumptions."""
+    chance = words.percent(1 - found.delta) if found.delta >= 0.01 else f"{1 - found.delta:.4g}"
+    n, what, verdict, over_random = found.n_candidates, "the ranking", "", 0.0
+    facts, sources, ways = [], [], ""
+    if isinstance(found, Certificate):
+        over_random = found.gain_lower_bound
+        gain = _bounds(over_random, found.gain_upper_bound)
+        auuc = _bounds(found.lower_bound, found.upper_bound)
+        facts.append(("Gain", f"{gain} (estimate {found.gain_estimate:+.5f})"))
+        facts.append(("AUUC", f"{auuc} (estimate {found.estimate:+.5f})"))
+        facts.append(("Method", METHODS[found.method]))
+        one = "the score was" if n == 1 else f"the {n} candidates were"
+        sources = [f"{one} fixed without looking at them, or at rows that depend on them"]
+        if found.cross_fitted:
+            sources = [
+                "each fold's scores come from a model fitted on the others; the bounds are for the "
+                "mean over these models"
+            ]
+        if found.adjusted:
+            sources.append("the outcome model, and the choice to use it, come from other rows")
+        if found.method == "asymptotic":
+            verdict = "No guarantee, an approximation only: see the bounds."
+    elif isinstance(found, ProgressiveCertificate):
+        over_random, ways = found.gain_lower_bound, "models"
+        facts.append(("AUUC", _bounds(found.lower_bound)))
+        low, high = map(words.percent, found.trained_on)
+        trained = f"{low} to {high} of the rows; more rows were used for the final model"
+        facts.append(("Trained on", trained))
+        sources.append(
+            "rows were assigned to chunks at random, and each model, with all its choices, comes "
+            "from the chunks before the one that it is judged on"
+        )
+    else:
+        what, ways = "the policy", "policies"
+        sources.append("each policy comes from other rows than those that judge it")
+    if isinstance(found, PolicyCertificate):
+        over_random = found.random_lower_bound
+        facts.append(("Over nobody", _bounds(found.gain_lower_bound)))
+        if found.net_lower_bound is not None:
+            facts.append(("Net value", _bounds(found.net_lower_bound)))
+    if isinstance(found, ShareCertificate):
+        best = int(np.argmax(found.gain_lower_bounds))
+        verdict = (
+            f"Certified gains at {len(found.shares)} shares together ({chance}): most at "
+            f"{found.shares[best]:.0%}, {_bounds(found.gain_lower_bounds[best])} per person over "
+            f"treating nobody."
+        )
 
-
-@brief.register
-def _(found: ProgressiveCertificate) -> Brief:
-    low, high = map(words.percent, found.trained_on)
-    trained = f"{low} to {high} of the rows; more rows were used for the final model"
-    facts = ("AUUC", _bounds(found.lower_bound)), ("Trained on", trained)
-    source = (
-        "rows were assigned to chunks at random, and each model, with all its choices, comes from "
-        "the chunks before the one that it is judged on"
-    )
-    return _certified(found, found.gain_lower_bound, "the ranking", [source], *facts, ways="models")
-
-
-_OTHER_ROWS = "each policy comes from other rows than those that judge it"
-
-
-@brief.register
-def _(found: PolicyCertificate) -> Brief:
-    net = "" if found.net_lower_bound is None else _bounds(found.net_lower_bound)
-    facts = ("Over nobody", _bounds(found.gain_lower_bound)), ("Net value", net)
-    return _certified(
-        found, found.random_lower_bound, "the policy", [_OTHER_ROWS], *facts, ways="policies"
-    )
-
-
-@brief.register
-def _(found: ShareCertificate) -> Brief:
-    best = int(np.argmax(found.gain_lower_bounds))
-    made = _certified(found, 0.0, "the policy", [_OTHER_ROWS], ways="policies")
-    return replace(
-        made,
-        verdict=f"Certified gains at {len(found.shares)} shares together "
-        f"({words.percent(1 - found.delta)}): most at {found.shares[best]:.0%}, "
-        f"{_bounds(found.gain_lower_bounds[best])} per person over treating nobody.",
-    )
+    drawn = "treatment was randomised with the same chance for all"
+    if found.propensity is not None:
+        least, most = found.propensity
+        drawn = (
+            f"each was treated by an independent draw with its known chance, {least:.3g} to "
+            f"{most:.3g} by design (statistics after Horvitz and Thompson)"
+        )
+    rests = [f"{'clusters' if found.grouped else 'rows'} are independent, and {drawn}"]
+    if found.outcome_range is None:
+        rests.append("there are enough rows for the normal approximation")
+    else:
+        least, most = found.outcome_range
+        rests.append(f"outcomes lie in [{least:g}, {most:g}]")
+    rests += sources
+    if ways and n > 1:
+        rests.append(f"the {n} ways of making {ways} were fixed without looking at them")
+    if found.grouped and found.outcome_range is not None:
+        rests.append("people are counted so that every cluster weighs the same")
+    if not verdict:
+        verdict = f"Not certified that {what} beats random targeting ({chance})."
+        if over_random > 0:
+            gain = _bounds(over_random)
+            verdict = f"Certified: {what} gains {gain} per person over random ({chance})."
+    facts.append(("Rows", f"{found.n_rows:,}"))
+    return in_words(verdict, [*facts, *(("If", text) for text in rests)])

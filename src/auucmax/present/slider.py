@@ -5,8 +5,6 @@ Every decision is made by :mod:`auucmax.targeting.rule`; the script of the page 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -200,6 +198,15 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
             heights = (terms.value or 0.0) * n / unit * heights - spent
         line_of = [(0.0, 0.0), *zip([one.at for one in points], heights.tolist(), strict=True)]
         lines.append((style, name, line_of))
+    # The highest profit, and break-even: the last profit above 0, if there are losses beyond it.
+    profits = [
+        (one.plan.profit.value, k) for k, one in enumerate(points) if one.plan.profit is not None
+    ]
+    above, marks = [own for own in profits if own[0] > 0], []
+    if above and len(points) > 1:
+        marks.append(("highest profit", max(above, key=lambda own: own[0])[1]))
+        if profits[-1] != above[-1]:
+            marks.append(("break-even", above[-1][1]))
     return Slider(
         points=tuple(points),
         start=int(np.searchsorted(spends, own)),
@@ -207,7 +214,7 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         largest=most * money if in_money else most,
         y_title=f"profit, {currency}".rstrip(", ") if terms.has_profit else gained,
         lines=tuple(lines),
-        marks=_marks(points),
+        marks=tuple(marks),
     )
 
 
@@ -216,14 +223,3 @@ def rival_name(evidence: Evidence, against: str) -> str:
     if len(evidence.arms) == 1:
         return words.model_name(against, evidence.roles.outcome)
     return words.policy_name(against)
-
-
-def _marks(points: Sequence[Point]) -> tuple[tuple[str, int], ...]:
-    """Positions of the highest profit and of break-even, if known."""
-    profits = [-math.inf if own.plan.profit is None else own.plan.profit.value for own in points]
-    gains = [k for k, profit in enumerate(profits) if profit > 0]
-    if not gains or len(points) == 1:
-        return ()
-    best = max(gains, key=profits.__getitem__)
-    is_used_up = any(profit > -math.inf for profit in profits[gains[-1] + 1 :])
-    return ("highest profit", best), *([("break-even", gains[-1])] if is_used_up else [])
