@@ -204,8 +204,6 @@ def classifier_test(
     model.fit(train[:, varies], treated[fit])
     score = model.decision_function(unseen[:, varies])
     auc, p_value = rank_auc(score, treated[test])
-    if np.isnan(p_value):  # all scores are equal
-        p_value = 1.0
     if codes is not None:
         p_value = max(p_value, auc_p(score, treated[test], auc, codes[test]))
     detail = f"AUC {auc:.3f} on {len(test):,} unseen rows"
@@ -235,8 +233,11 @@ def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
     from scipy.stats import mannwhitneyu
 
     above, below = score[positive], score[~positive]
-    found = mannwhitneyu(above, below, False, "greater", method="asymptotic")
-    return float(found.statistic / (len(above) * len(below))), float(found.pvalue)
+    found = mannwhitneyu(
+        above, below, use_continuity=False, alternative="greater", method="asymptotic"
+    )
+    auc = float(found.statistic / (len(above) * len(below)))
+    return auc, float(np.nan_to_num(found.pvalue, nan=1.0))  # where all scores are equal
 
 
 def missing_by_arm(
