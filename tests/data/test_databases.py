@@ -89,7 +89,7 @@ def test_queries_that_cannot_be_answered(database, query, message):
 
 
 def test_a_server_that_does_not_answer_and_no_password_in_the_message():
-    with pytest.raises(TableError, match="localhost/trials should be a PostgreSQL") as caught:
+    with pytest.raises(TableError, match="localhost/trials should be readable") as caught:
         read_table("postgresql://me:secret@localhost:1/trials", query="people")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -226,7 +226,7 @@ def test_a_list_that_cannot_be_written_says_so(tmp_path):
     both = pd.DataFrame({"Score": [1], "score": [2]})
     with pytest.raises(TableError, match="different names, capitals aside, got 'Score', 'score'"):
         write_parquet(both, tmp_path / "list.parquet")
-    with pytest.raises(TableError, match=r"the list should be written to its end, got: No such f"):
+    with pytest.raises(TableError, match=r"should be written to its end, got: .*: No such f"):
         write_parquet(both[["score"]], tmp_path / "absent" / "list.parquet")
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from auucmax import load_hillstrom
 from auucmax.data.outcomes import (
-    KINDS,
     outcome_kind,
     responders,
     share_beyond,
@@ -16,7 +15,7 @@ from auucmax.data.outcomes import (
 )
 from auucmax.data.read_trial import read_trial
 from auucmax.model.guarantee import counted_range
-from auucmax.results import Why
+from auucmax.results import Kind, Why
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_kinds_of_hillstroms_outcomes():
 @given(st.lists(st.integers(-2, 3), min_size=1, max_size=30), st.integers(1, 9))
 def test_a_kind_knows_neither_order_nor_copies(y, copies):
     y = np.array(y, dtype=float) / 2
-    assert outcome_kind(y) in KINDS
+    assert outcome_kind(y) in Kind
     assert outcome_kind(np.tile(y[::-1], copies)) == outcome_kind(y)
     assert usual_value(np.tile(y[::-1], copies)) == usual_value(y)
 

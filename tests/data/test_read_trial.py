@@ -211,7 +211,7 @@ def test_propensities_of_several_arms():
     np.testing.assert_allclose(pair.propensity, own[:, 2] / (own[:, 0] + own[:, 2]))
     np.testing.assert_allclose(pair.people, 1 / (own[:, 0] + own[:, 2]))
     with pytest.raises(InputError) as caught:
-        read_trial(table, **named, propensity="x")
+        read_trial(table, **named, propensity="chance a")
     assert caught.value.parameter == "propensity"
 
 
@@ -309,5 +309,3 @@ def test_texts_of_ids():
     assert id_texts(pd.Series([1, 2]), "id").tolist() == ["1", "2"]
     days = pd.Series(pd.to_datetime(["2024-01-01", "2024-01-01 10:00"], format="ISO8601"))
     assert id_texts(days, "id").tolist() == ["2024-01-01", "2024-01-01T10:00:00"]
-    with pytest.raises(InputError):
-        id_texts(pd.Series([[1], [2]]), "id")

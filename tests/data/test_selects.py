@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auucmax.data.selects import check_select
+from auucmax.data.databases import check_select
 from auucmax.data.table_errors import TableError
 
 

@@ -98,9 +98,9 @@ GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"X": [[1], [2]]}, r"X should be features of 3 rows.*got 2 rows and 1 col"),
-        ({"X": [1, 2, 3]}, r"X should be a frame or a two-dimensional array.*shape \(3,\)"),
-        ({"X": np.zeros((3, 0))}, r"X should be features.*got 3 rows and 0 columns"),
+        ({"X": [[1], [2]]}, r"X should be .* features of 3 rows.*of shape \(2, 1\)"),
+        ({"X": [1, 2, 3]}, r"X should be a frame or a .*two-dimensional array.*shape \(3,\)"),
+        ({"X": np.zeros((3, 0))}, r"X should be .*features.*of shape \(3, 0\)"),
         ({"X": pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"])}, r"'a' more than once"),
         ({"y": [0, None, 1]}, r"y should have no missing values, got 1"),
         ({"y": [0, np.nan, 1]}, r"y should have no missing values, got 1"),
@@ -109,23 +109,19 @@ GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
         ({"treatment": ["a", None, "b"]}, r"treatment should have no missing values, got 1"),
         ({"treatment": pd.array([0, 1, None])}, r"treatment should have no missing values, got 1"),
         ({"treatment": [0.0, np.nan, 1.0]}, r"treatment should have no missing values, got 1"),
-        ({"treatment": [1, 1, 1]}, r"all 3 rows are treated"),
+        ({"treatment": [1, 1, 1]}, r"control should be .*0 and the labels 1\. .* both arms"),
         ({"treatment": ["a", "b", "a"]}, r"Pass control=\.\.\., for example control='a'"),
-        ({"treatment": ["a", "b", "a"], "control": "c"}, r"'a', 'b'; got 'c'"),
-        ({"treatment": [True, False, True], "control": "none"}, r"False, True; got 'none'"),
-        ({"treatment": [True, False, True], "control": 2}, r"False, True; got 2"),
-        ({"treatment": [0, 1, 1], "control": "none"}, r"0, 1; got 'none'"),
-        ({"treatment": [0.0, 1.0, 1.0], "control": 2}, r"0\.0, 1\.0; got 2"),
-        ({"treatment": ["a", "b", "c"]}, r"among the 3 labels.*'a', 'b', 'c'; got 0"),
-        ({"treatment": [1, 2, 3]}, r"control should name .*1, 2, 3; got 0"),
-        ({"arm_names": ("a", "b", "c")}, r"arm_names should name each of the 2 arms"),
+        ({"treatment": ["a", "b", "a"], "control": "c"}, r"got 'c' and the labels 'a', 'b'"),
+        ({"treatment": [True, False, True], "control": "none"}, r"got .none. and the labels T"),
+        ({"treatment": [True, False, True], "control": 2}, r"got 2 and the labels True, False"),
+        ({"treatment": [0, 1, 1], "control": "none"}, r"got 'none' and the labels 0, 1"),
+        ({"treatment": [0.0, 1.0, 1.0], "control": 2}, r"got 2 and the labels 0\.0, 1\.0"),
+        ({"treatment": ["a", "b", "c"]}, r"got 0 and the labels 'a', 'b', 'c'"),
+        ({"treatment": [1, 2, 3]}, r"got 0 and the labels 1, 2, 3"),
+        ({"arm_names": ("a", "b", "c")}, r"arm_names should be a name for each of the 2 arms"),
         ({"sample_weight": [1, -1, 1]}, r"not be negative, got a smallest weight of -1"),
         ({"sample_weight": [0, 1, 1]}, r"only zeros for the control rows"),
         ({"sample_weight": [1, 0, 0]}, r"only zeros for the treated rows"),
-        (
-            {"treatment": [0, 1, 2], "sample_weight": [1, 1, 0]},
-            r"only zeros for treatment 2\. Drop this arm",
-        ),
         ({"sample_weight": [1, 1]}, r"sample_weight should have as many rows as y"),
         ({"id": ["a"]}, r"id should have as many rows as y, 3; got 1"),
         ({"effect": [1, np.inf, 0]}, r"effect should hold finite numbers"),
@@ -276,9 +272,9 @@ def test_summary_is_welch():
 def test_summary_of_several_arms_and_of_no_spread():
     trial = three_arms()
     effects = trial.summary().effects
-    assert [e.label for e in effects] == ["call", "mail"]
+    assert [e.name for e in effects] == ["call", "mail"]
     for e in effects:
-        assert e.effect == pytest.approx(trial.select_arm(e.label).summary().effects[0].effect)
+        assert e.effect == pytest.approx(trial.select_arm(e.name).summary().effects[0].effect)
     flat = Trial(np.zeros((4, 1)), [1, 1, 1, 1], [0, 0, 1, 1]).summary().effects[0]
     assert (flat.effect, flat.standard_error, flat.p_value) == (0, 0, 1)
     certain = Trial(np.zeros((4, 1)), [0, 0, 1, 1], [0, 0, 1, 1]).summary().effects[0]
@@ -293,7 +289,7 @@ def test_weights_in_the_summary():
     n = trial.n_rows
     equal = dataclasses.replace(trial, sample_weight=np.full(n, 3.0)).summary().effects[0]
     plain = trial.summary().effects[0]
-    np.testing.assert_allclose(dataclasses.astuple(equal)[2:7], dataclasses.astuple(plain)[2:7])
+    np.testing.assert_allclose(dataclasses.astuple(equal)[1:6], dataclasses.astuple(plain)[1:6])
     # A weight of zero is an absent row.
     weight = (np.arange(n) % 4 > 0).astype(float)
     zeros = dataclasses.replace(trial, sample_weight=weight).summary().effects[0]
@@ -304,14 +300,13 @@ def test_weights_in_the_summary():
     weighted = dataclasses.replace(trial, sample_weight=weight)
     want = np.average(trial.y[trial.treated], weights=weight[trial.treated])
     assert weighted.summary().arms[1].mean == pytest.approx(want)
-    assert weighted.summary().weighted
 
 
 def test_only_randomised_rows_count():
     trial = full_trial(400)
     part = trial.take(trial.randomised)
     assert trial.summary().effects == part.summary().effects
-    assert trial.summary().n_randomised == part.n_rows
+    assert sum(arm.n_rows for arm in trial.summary().arms) == part.n_rows
 
 
 def test_a_constant_outcome_has_no_effect_at_all():
@@ -364,7 +359,7 @@ def test_standard_errors_are_by_group():
 
 def test_sparse_features_are_refused_with_what_to_do():
     X = scipy.sparse.csr_matrix(np.eye(4))
-    with pytest.raises(TypeError, match=r"got a sparse csr_matrix\. Pass X\.toarray\(\)"):
+    with pytest.raises(ValueError, match=r"dense two-dimensional .* got csr_matrix"):
         Trial(X, [0, 1, 0, 1], treatment=[0, 1, 1, 0])
 
 

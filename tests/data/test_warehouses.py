@@ -20,7 +20,7 @@ from tests.postgres_server import postgres_server
 from auucmax import fit
 from auucmax._files import WAREHOUSES
 from auucmax.data import read_table, read_trial
-from auucmax.data.selects import check_select
+from auucmax.data.databases import check_select
 from auucmax.data.table_errors import TableError
 from auucmax.data.warehouses import without_secrets
 
@@ -94,7 +94,7 @@ def test_tables_of_ibis(duckdb_table):
     check(read_table(ibis.polars.connect({"people": pl.from_pandas(FRAME)}).table("people")))
     some = duckdb_table.filter(duckdb_table.age > 40).select("town", twice=duckdb_table.age * 2)
     assert read_table(some).to_dict("list") == {"town": ["it's"], "twice": [100.0]}
-    with pytest.raises(TableError, match="query should come with an address"):
+    with pytest.raises(TableError, match="query should come with a database"):
         read_table(duckdb_table, query="people")
     with pytest.raises(TableError, match="should have rows, got a table without"):
         read_table(duckdb_table.filter(duckdb_table.age > 1_000))
@@ -178,7 +178,7 @@ def test_two_slashes_begin_in_this_folder_and_three_at_the_root(sqlite_file, mon
     monkeypatch.chdir(sqlite_file.parent)
     assert len(read_table("sqlite://shop.db", query="people")) == len(FRAME)
     assert len(read_table(f"sqlite://{sqlite_file}", query="people")) == len(FRAME)
-    for scheme, words in (("sqlite", "got no file '/shop.db'"), ("duckdb", "at '/shop.db'")):
+    for scheme, words in (("sqlite", "No such file .* '/shop.db'"), ("duckdb", "at '/shop.db'")):
         with pytest.raises(TableError, match=words):
             read_table(f"{scheme}:///shop.db", query="people")
 
@@ -202,7 +202,7 @@ def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
         (("shop.db", "SELECT nope FROM people"), "got: no such column: nope. Check the addr"),
         (
             ("none.db", "people"),
-            "none.db should be a SQLite database, got no file '/.*/none.db'",
+            "none.db should be .* No such file or directory: '/.*/none.db'",
         ),
     ],
 )
@@ -235,9 +235,7 @@ def test_no_message_has_a_password(secret, monkeypatch):
 
     monkeypatch.setattr(ibis, "connect", refused)
     address = f"trino://me:{secret}@host/shop?access=pass-word"
-    with pytest.raises(
-        TableError, match="trino://host should be a database that answers"
-    ) as caught:
+    with pytest.raises(TableError, match="trino://host should be readable as warehouse") as caught:
         read_table(address, query="people")
     for text in ("pass-word", secret, "p@ss/word" if "%" in secret else "pass-word"):
         assert text not in str(caught.value)
@@ -312,7 +310,7 @@ def test_no_traceback_has_a_part_of_an_address(address, monkeypatch):
 )
 def test_of_an_address_scheme_and_host_are_shown(address, name, monkeypatch):
     shown = said(address, f"no {address}", monkeypatch)
-    assert f"{name} should be a database that answers" in shown
+    assert f"{name} should be readable as warehouse" in shown
     assert "s3cr3t" not in shown
 
 
@@ -335,7 +333,8 @@ def test_a_model_of_a_table_of_ibis_is_that_of_its_rows():
     table = ibis.polars.connect({"trial": pl.from_pandas(frame)}).table("trial")
     model, same = (fit(read_trial(rows, **NAMES, id="person"), "tm") for rows in (table, frame))
     np.testing.assert_array_equal(model.predict(frame), same.predict(frame))
-    assert model.evaluate(table) == model.evidence
+    with pytest.warns(UserWarning, match="should be new to the model"):
+        assert model.evaluate(table) == model.evidence
 
 
 def test_a_command_reads_an_address(tmp_path):

@@ -21,13 +21,13 @@ Source = dict[str, Any]  # query, decimal and encoding
 def read_rows(data: str, source: Source, model: UpliftModel | None = None) -> pd.DataFrame:
     """Read a table and check its decimal sign against that of the ``model``."""
     from auucmax._progress import working_on
-    from auucmax.data.databases import Signs
+    from auucmax.data.databases import check_decimal
     from auucmax.data.reading import read_table
 
     with working_on("reading"):
         table = read_table(data, **source)
     if model is not None:
-        Signs.of(table).check(model.info.decimal, list(model.inputs))
+        check_decimal(table, model.info.decimal, list(model.inputs))
     return table
 
 
@@ -99,9 +99,7 @@ def read_ids(path: str, model: UpliftModel) -> list[Any]:
         raise InputError("exclude", "left out, for the model knows no ids", path, "Fit with --id.")
     try:
         table = frame_of(read_table(path))
-    except NoRowsError as error:
-        if id in error.columns:  # a header alone: nobody
-            return []
-        raise
+    except NoRowsError:  # nobody
+        return []
     check_names(table, [id])
     return list(table[id].dropna())

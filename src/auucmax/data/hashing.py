@@ -14,11 +14,7 @@ from auucmax._validation import Floats
 Hashes = NDArray[np.uint64]
 
 MODULUS = 2**53  #: of checksums: whole numbers that JSON holds
-_BLOCK = 2**16  # rows that are hashed at a time
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")  # as objects
-_MULTIPLY = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
-_SIP_START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 
 def numbers_for(X: Any) -> NDArray[Any]:
@@ -26,20 +22,22 @@ def numbers_for(X: Any) -> NDArray[Any]:
     values = np.asarray(X)
     if values.dtype.kind in "biuf":
         return values
+    columns = []
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(values)
-    return np.column_stack([_column_numbers(frame.iloc[:, k]) for k in range(frame.shape[1])])
-
-
-def _column_numbers(column: pd.Series) -> Floats:
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if pd.api.types.is_numeric_dtype(column) or kind in _NUMBERS:
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    try:
-        codes, levels = pd.factorize(column)  # each different value is hashed once
-    except TypeError:  # lists and the like
-        codes, levels = pd.factorize(column.astype(str))
-    hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))
-    return np.append(hashes.astype(np.float64), np.nan)[codes]  # missing: code -1, the last
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        kind = pd.api.types.infer_dtype(column, skipna=True)
+        if pd.api.types.is_numeric_dtype(column) or kind in _NUMBERS:
+            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            continue
+        try:
+            codes, levels = pd.factorize(column)  # each different value is hashed once
+        except TypeError:  # lists and the like
+            codes, levels = pd.factorize(column.astype(str))
+        hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))
+        # Missing values have the code -1, the last.
+        columns.append(np.append(hashes.astype(np.float64), np.nan)[codes])
+    return np.column_stack(columns)
 
 
 def row_hashes(X: NDArray[Any]) -> Hashes:
@@ -88,14 +86,8 @@ class Checksum:
 
 
 def mix_bits(value: Hashes) -> Hashes:
-    """Mix 64 bits (the splitmix64 finaliser)."""
-    value = value + np.uint64(0x9E3779B97F4A7C15)  # a new array, which is then changed in place
-    value ^= value >> _SHIFTS[0]
-    value *= _MULTIPLY[0]
-    value ^= value >> _SHIFTS[1]
-    value *= _MULTIPLY[1]
-    value ^= value >> _SHIFTS[2]
-    return value
+    """Mix 64 bits (splitmix64: pandas hashes integers by its finaliser)."""
+    return np.asarray(pd.util.hash_array(value + np.uint64(0x9E3779B97F4A7C15)))
 
 
 def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
@@ -105,31 +97,10 @@ def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
     >>> hex(keyed_hashes(one, bytes(range(16)))[0])  # of the paper that describes it
     '0x93f5f5799a932462'
     """
-    starts = range(0, len(values), _BLOCK)
-    parts = [values[start : start + _BLOCK] for start in starts]
-    return np.concatenate([_siphash(part, key) for part in parts] or [values])
+    # What pandas.util.hash_array makes of objects, before it mixes the bits once more.
+    from pandas._libs.hashing import hash_object_array
 
-
-def _siphash(values: Hashes, key: bytes) -> Hashes:
-    k = np.frombuffer(key, dtype="<u8")
-    v = [np.full_like(values, k[i % 2] ^ np.uint64(start)) for i, start in enumerate(_SIP_START)]
-    with np.errstate(over="ignore"):
-        # One block of 8 bytes, and one with the length of the message.
-        for block in (values, np.full_like(values, 8 << 56)):
-            v[3] = v[3] ^ block
-            _sip_rounds(v, 2)
-            v[0] = v[0] ^ block
-        v[2] = v[2] ^ np.uint64(255)
-        _sip_rounds(v, 4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
-
-
-def _sip_rounds(v: list[Hashes], times: int) -> None:
-    def turned(x: Hashes, bits: int) -> Hashes:
-        return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
-
-    for _ in range(times):
-        for a, b, c, d, by in ((0, 1, 2, 3, (13, 16)), (2, 1, 0, 3, (17, 21))):
-            v[a], v[c] = v[a] + v[b], v[c] + v[d]
-            v[b], v[d] = turned(v[b], by[0]) ^ v[a], turned(v[d], by[1]) ^ v[c]
-            v[a] = turned(v[a], 32)
+    blocks = values.astype("<u8").tobytes()
+    texts = [blocks[start : start + 8] for start in range(0, len(blocks), 8)]
+    found = hash_object_array(np.array(texts, dtype=object), key.decode("latin-1"), "latin-1")
+    return np.asarray(found)

@@ -20,11 +20,11 @@ _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
 
 def surely_fits(files: Sequence[str], kind: str) -> bool:
     """Whether text files are so small that memory need not be checked."""
-    if kind not in ("csv", "json"):
-        return False
-    packed = any(file.lower().endswith((".gz", ".zst")) for file in files)
-    n_bytes = sum(os.path.getsize(file) for file in files)
-    return _PART * (_UNPACKED if packed else _UNFOLDED) * n_bytes < usable_memory()
+    n_bytes = sum(
+        os.path.getsize(file) * (_UNPACKED if file.lower().endswith((".gz", ".zst")) else _UNFOLDED)
+        for file in files
+    )
+    return kind in ("csv", "json") and _PART * n_bytes < usable_memory()
 
 
 def most_rows(some: pd.DataFrame) -> int:

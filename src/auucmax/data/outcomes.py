@@ -8,28 +8,29 @@ from __future__ import annotations
 import numpy as np
 
 from auucmax._validation import Bools, Floats
+from auucmax.results import Kind
 
-BINARY, COUNT, MONEY, NUMBER = KINDS = ("0/1", "count", "money with zeros", "any number")
+BINARY = Kind.BINARY
 _ZEROS = 0.01  # of the rows, from which on zeros are a part of what money looks like
 MOSTLY = 0.5  #: of the rows, from which on one value is the usual one
 MOST_BEYOND = 0.2  #: of all outcomes, by size, may lie beyond the range of a certificate
 
 
-def outcome_kind(y: Floats) -> str:
+def outcome_kind(y: Floats) -> Kind:
     """Infer the kind of outcome: 0/1, count, money with zeros, or any number.
 
     Money with zeros is never negative, and at least 1% of it is 0.
 
-    >>> [outcome_kind(np.array(y)) for y in ([0, 1.0], [0, 3.0, 1], [0, 9.5], [1.5, 9.5])]
+    >>> [str(outcome_kind(np.array(y))) for y in ([0, 1.0], [0, 3.0, 1], [0, 9.5], [1.5, 9.5])]
     ['0/1', 'count', 'money with zeros', 'any number']
     """
     if np.isin(y, (0.0, 1.0)).all():
-        return BINARY
+        return Kind.BINARY
     if y.min() < 0:
-        return NUMBER
+        return Kind.NUMBER
     if np.array_equal(y, np.rint(y)):
-        return COUNT
-    return MONEY if (y == 0).mean() >= _ZEROS else NUMBER
+        return Kind.COUNT
+    return Kind.MONEY if (y == 0).mean() >= _ZEROS else Kind.NUMBER
 
 
 def usual_value(y: Floats) -> float | None:
@@ -52,7 +53,7 @@ def responders(y: Floats) -> Bools | None:
     >>> responders(np.array([0, 1.0, 1, 1])).tolist(), responders(np.array([0, 0, 7.5])).tolist()
     ([False, True, True, True], [False, False, True])
     """
-    if outcome_kind(y) == BINARY:
+    if outcome_kind(y) == Kind.BINARY:
         return np.asarray(y > 0)
     usual = usual_value(y)
     return None if usual is None else np.asarray(y != usual)

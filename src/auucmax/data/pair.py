@@ -125,41 +125,33 @@ class Pair:
         """Run :func:`check_randomisation` on all columns known before treatment."""
         trial, roles = self.trial, self.trial.roles
         labels = roles.arms[0], self.name
-        codes = (0, self.arm)
-        kept = [int((~self.treated).sum()), int(self.treated.sum())]
+        kept = np.bincount(self.treated, minlength=2)
         lost = [0, 0]
         if (gone := trial.lost) is not None:
-            own = [np.flatnonzero(gone.arm == code) for code in codes]
-            lost = [len(rows) for rows in own]
-            by_row = self.groups is not None and (
-                within_clusters(self.groups, self.treated, self.propensity).is_by_row
-            )
-            if gone.groups is not None and gone.first is not None:
+            own = [np.flatnonzero(gone.arm == code) for code in (0, self.arm)]
+            if self.groups is not None:
                 names = [gone.groups[rows] for rows in own]
-                if by_row:
+                if within_clusters(self.groups, self.treated, self.propensity).is_by_row:
                     options["missing_groups"] = dict(zip(labels, names, strict=True))
                 else:
                     # Groups are lost as a whole: each counts once, by its first row.
                     own = [rows[gone.first[rows]] for rows in own]
-                    lost = [len(rows) for rows in own]
                     seen = pd.Series(trial.groups[self.index])  # type: ignore[index]
-                    first = [gone.groups[rows] for rows in own]
-                    again = seen.duplicated() | seen.isin(np.concatenate(first))
-                    treated = self.treated[~again.to_numpy()]
-                    kept = [int((~treated).sum()), int(treated.sum())]
+                    again = seen.duplicated() | seen.isin(np.concatenate(names))
+                    kept = np.bincount(self.treated[~again], minlength=2)
+            lost = [len(rows) for rows in own]
             if gone.propensity is not None:
                 chances = [_conditional(gone.propensity[rows], self.arm) for rows in own]
                 options["missing_propensity"] = dict(zip(labels, chances, strict=True))
         if self.propensity is not None:
             options["propensity"] = self.propensity
-        X = self.X
         ignored: list[str] = []
         identifiers: list[str] = []
+        X = self.X
         if trial.extra is not None:
-            extra = trial.extra.iloc[self.index]
-            ignored = [name for name in extra.columns if name in roles.ignored]
-            identifiers = [name for name in extra.columns if name not in roles.ignored]
-            X = pd.concat([X, extra], axis=1)
+            X = pd.concat([X, trial.extra.iloc[self.index]], axis=1)
+            ignored = [name for name in trial.extra.columns if name in roles.ignored]
+            identifiers = [name for name in trial.extra.columns if name not in roles.ignored]
         rows = Trial(
             X,
             self.y,
@@ -172,7 +164,7 @@ class Pair:
             groups=None if trial.groups is None else trial.groups[self.index],
             sample_weight=self.weight,
         )
-        totals = zip(labels, lost, kept, strict=True)
+        totals = zip(labels, lost, kept.tolist(), strict=True)
         return check_randomisation(
             rows,
             missing_outcomes={label: (n, n + m) for label, n, m in totals},
@@ -220,13 +212,13 @@ class Pair:
 
     def check_sizes(self) -> None:
         """Raise an InputError for a feature whose squares overflow float64."""
-        for name in self.X.columns:
-            column = self.X[name]
-            if column.dtype.kind == "f" and (size := float(column.abs().max())) > LARGEST:
-                raise InputError(
-                    f"column {name!r}", f"numbers of at most {LARGEST:g} in size", f"{size:g}",
-                    "Clip them, use another unit, or ignore the column.",
-                )  # fmt: skip
+        floats = self.X.select_dtypes(np.floating)
+        sizes = np.maximum(floats.max(), -floats.min())
+        if (sizes > LARGEST).any():
+            raise InputError(
+                f"column {sizes.idxmax()!r}", f"numbers of at most {LARGEST:g} in size",
+                f"{sizes.max():g}", "Clip them, use another unit, or ignore the column.",
+            )  # fmt: skip
 
 
 def _conditional(chances: Floats, arm: int) -> Floats:

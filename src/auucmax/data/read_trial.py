@@ -10,14 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import Floats, check_outcome, listed, missing_message
-from auucmax.data.balance import equal_shares
+from auucmax._validation import Floats, check_outcome, check_range, listed, missing_message
 from auucmax.data.chances import arm_chances, check_chances
 from auucmax.data.reading import read_sample, table_of
-from auucmax.data.roles import check_names, name_roles
+from auucmax.data.roles import (
+    arm_counts,
+    check_names,
+    kind_of_outcome,
+    name_arms,
+    propensity_columns,
+    without_ids,
+)
 from auucmax.data.trial import Lost, Trial
 from auucmax.encoding.kinds import arm_text, kind_of, outcome_numbers
-from auucmax.results import Roles
+from auucmax.results import Outcome, Roles
 
 
 def read_trial(
@@ -90,12 +96,68 @@ def read_trial(
     (('0', '1'), [0, 1, 0, 1])
     """
     frame = read_sample(table, by=groups or id, max_rows=max_rows)
-    roles = name_roles(
-        frame, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
-        groups=groups, propensity=propensity, features=features, ignore=ignore, after=after,
-        categorical=categorical, numeric=numeric, lower_is_better=lower_is_better,
-        outcome_range=outcome_range, drop_missing_outcomes=drop_missing_outcomes,
-    )  # fmt: skip
+    single = {"treatment": treatment, "outcome": outcome, "groups": groups, "id": id}
+    for parameter, column in single.items():
+        if column is None and parameter in ("treatment", "outcome"):
+            raise InputError(parameter, "the name of a column", "none", "Name the column.")
+    own = {parameter: str(column) for parameter, column in single.items() if column is not None}
+    check_names(frame, own.values())
+    chances = propensity_columns(frame, treatment, propensity)
+    columns_of_chances = [column for _, column in chances]
+    lists = {
+        "features": features, "ignore": ignore, "after": after, "categorical": categorical,
+        "numeric": numeric,
+    }  # fmt: skip
+    named: dict[str, list[str]] = {}
+    for parameter, names in lists.items():
+        given = [names] if isinstance(names, str) else names or ()
+        named[parameter] = list(dict.fromkeys(str(name) for name in given))
+        check_names(frame, named[parameter])
+    left_out = {*named["ignore"], *named["after"]}
+    if features is None:
+        left_out |= {*own.values(), *columns_of_chances}  # features only if they are named
+        chosen = without_ids(frame, [name for name in frame.columns if name not in left_out])
+    else:
+        chosen = [name for name in named["features"] if name not in left_out]
+    if not chosen:
+        raise InputError(
+            "features", "at least one column beside treatment, outcome and id", "none",
+            "Pass a table with features.",
+        )  # fmt: skip
+    others = {*frame.columns} - {*chosen}
+    for parameter, names, taken in (
+        ("treatment", [treatment], [outcome, groups]),
+        ("outcome", [outcome], [groups]),
+        ("propensity", columns_of_chances, own.values()),
+        ("features", chosen, own.values()),
+        ("categorical", named["categorical"], others),
+        ("numeric", named["numeric"], others),
+    ):
+        if wrong := [name for name in names if name in taken]:
+            raise InputError(
+                parameter, "columns without another role, and features where kinds are named",
+                listed(wrong), "Check the names.",
+            )  # fmt: skip
+    used = {*own.values(), *chosen, *named["after"], *columns_of_chances}
+    roles = Roles(
+        treatment=own["treatment"],
+        arms=name_arms(arm_counts(frame, treatment), treatment, treated, control),
+        outcome=Outcome(
+            name=own["outcome"],
+            kind=kind_of_outcome(frame[outcome]),
+            lower_is_better=bool(lower_is_better),
+            range=None if outcome_range is None else check_range(outcome_range, "outcome_range"),
+        ),
+        features=tuple(chosen),
+        id=own.get("id"),
+        groups=own.get("groups"),
+        propensity=chances,
+        ignored=tuple(name for name in frame.columns if name not in used),
+        after=tuple(named["after"]),
+        categorical=tuple(named["categorical"]),
+        numeric=tuple(named["numeric"]),
+        drop_missing_outcomes=bool(drop_missing_outcomes),
+    )
     return trial_of(frame, roles)
 
 
@@ -107,58 +169,73 @@ def trial_of(table: Any, roles: Roles) -> Trial:
     if n_missing := int(labels.isna().sum()):
         raise ValueError(missing_message(f"the treatment {roles.treatment!r}", n_missing))
     codes, values = pd.factorize(labels)
-    texts = [arm_text(value) for value in values]
-    place = {label: k for k, label in enumerate(roles.arms)}
-    arm = np.array([place.get(text, -1) for text in texts], dtype=np.intp)[codes]
-    counts = np.bincount(codes, minlength=len(texts))
-    others: dict[str, int] = {}
-    for text, n in zip(texts, counts.tolist(), strict=True):
-        if text not in place:
-            others[text] = others.get(text, 0) + n
+    texts = pd.Index([arm_text(value) for value in values])
+    arm = pd.Index(roles.arms).get_indexer(texts)[codes]
+    counts = pd.Series(np.bincount(codes)).groupby(texts).sum()
     rows = np.flatnonzero(arm >= 0)
     missing = frame[roles.outcome.name].isna().to_numpy(dtype=bool)[rows]
     kept = rows[~missing]
-    lost = _lost(frame, roles, arm[rows], rows, missing) if missing.any() else None
-    if lost is not None and not roles.drop_missing_outcomes:
-        raise _missing_outcomes(roles, lost.arm, arm[kept])
-    n_rows = np.bincount(arm[kept], minlength=len(roles.arms))
+    n_lost, n_rows = (
+        np.bincount(arm[some], minlength=len(roles.arms)) for some in (rows[missing], kept)
+    )
+    if missing.any() and not roles.drop_missing_outcomes:
+        each = " and ".join(
+            f"{n:,} of {n + m:,} rows of {label!r}"
+            for label, n, m in zip(roles.arms, n_lost, n_rows, strict=True)
+        )
+        raise InputError(
+            f"the outcome {roles.outcome.name!r}", "known in every row", f"none in {each}",
+            "If outcomes were lost, or are not known yet, ask to drop missing outcomes: the rows "
+            "are left out, and the check compares the arms.",
+        )  # fmt: skip
     if not n_rows.all():
         raise InputError(
             f"the treatment {roles.treatment!r}", f"rows of each of {listed(roles.arms)}",
-            f"the labels {listed(sorted(set(texts)))}, with "
-            f"{listed(label for label, n in zip(roles.arms, n_rows, strict=True) if not n)} "
-            f"in no row",
+            f"the labels {listed(sorted(counts.index))}, with "
+            f"{listed(np.array(roles.arms)[n_rows == 0])} in no row",
             "Check the labels of the arms.",
         )  # fmt: skip
+    lost = None
+    if missing.any():
+        gone = frame.iloc[rows[missing]]
+        names = first = None
+        if roles.groups is not None:
+            names = id_texts(gone[roles.groups], f"the group {roles.groups!r}")
+            first = ~frame[roles.groups].iloc[rows].duplicated().to_numpy()[missing]
+        lost = Lost(arm[rows[missing]], _propensities(gone, roles), names, first)
     chosen = frame.iloc[kept] if len(kept) < len(frame) else frame
     y = check_outcome(
         outcome_numbers(chosen[roles.outcome.name]).to_numpy(),
         f"the outcome {roles.outcome.name!r}",
     )
-    ids = None if roles.id is None else id_texts(chosen[roles.id], f"the id {roles.id!r}")
-    groups = None
-    if roles.groups is not None:
-        groups = id_texts(chosen[roles.groups], f"the group {roles.groups!r}")
-    n_repeated = 0 if ids is None or roles.groups == roles.id else len(ids) - len(pd.unique(ids))
-    if n_repeated:
+    named = {
+        role: id_texts(chosen[column], f"the {role} {column!r}")
+        for role, column in (("id", roles.id), ("group", roles.groups))
+        if column is not None
+    }
+    n_repeated = int(pd.Index(named.get("id", [])).duplicated().sum())
+    if n_repeated and roles.groups != roles.id:
         raise InputError(
             f"the id {roles.id!r}", "different in every row",
             f"{n_repeated:,} row{'s' if n_repeated > 1 else ''} with the id of another one",
             f"If the rows of an id belong together, name {roles.id!r} as the column of groups; "
             f"otherwise keep one row of each id.",
         )  # fmt: skip
-    own = dict.fromkeys(name for name in (roles.id, roles.groups) if name is not None)
     checked = [name for name in roles.ignored if name in frame.columns]
-    checked += [name for name in own if kind_of(chosen[name]) in ("number", "date")]
+    checked += [
+        column
+        for column in dict.fromkeys((roles.id, roles.groups))
+        if column is not None and kind_of(chosen[column]) in ("number", "date")
+    ]
     several = len(roles.arms) > 2
     return Trial(
         chosen[list(roles.features)],
         y,
         np.array(roles.arms, dtype=object)[arm[kept]] if several else arm[kept].astype(np.int8),
         control=roles.arms[0] if several else 0,
-        id=ids,
-        groups=groups,
-        propensity=_propensities(chosen, roles) if roles.propensity else None,
+        id=named.get("id"),
+        groups=named.get("group"),
+        propensity=_propensities(chosen, roles),
         name="the table",
         outcome_name=roles.outcome.name,
         treatment_name=roles.treatment,
@@ -167,59 +244,19 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         extra=chosen[checked] if checked else None,
         lost=lost,
         place=kept,
-        other_arms=others,
+        other_arms=counts.drop(list(roles.arms)).to_dict(),
     )
 
 
-def _lost(
-    frame: pd.DataFrame,
-    roles: Roles,
-    arm: NDArray[np.intp],
-    rows: NDArray[np.intp],
-    missing: NDArray[np.bool_],
-) -> Lost:
-    """The rows without an outcome."""
-    gone = frame.iloc[rows[missing]]
-    names = first = None
-    if roles.groups is not None:
-        column = frame[roles.groups].iloc[rows]
-        names = id_texts(column[missing], f"the group {roles.groups!r}")
-        first = ~column.duplicated().to_numpy()[missing]
-    chances = _propensities(gone, roles) if roles.propensity else None
-    return Lost(arm[missing], chances, names, first)
-
-
-def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats:
-    """Probabilities of the control and each arm, (n, K + 1)."""
+def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats | None:
+    """Probabilities of the control and each arm, (n, K + 1), if they are named."""
+    if not roles.propensity:
+        return None
     (label, column), *more = roles.propensity
-    if not label and not more:
-        if len(roles.arms) > 2:
-            raise InputError(
-                "propensity", f"a column with the probability of each arm of {listed(roles.arms)}",
-                f"one column, {column!r}",
-                "Name the column of every arm but the control.",
-            )  # fmt: skip
+    if not label and not more:  # of two arms
         chance = check_chances(frame[column], f"the propensity {column!r}")
         return np.column_stack([1 - chance, chance])
     return arm_chances(frame, roles.propensity, roles.arms)
-
-
-def _missing_outcomes(roles: Roles, lost: NDArray[np.intp], kept: NDArray[np.intp]) -> InputError:
-    n_lost, n_kept = (np.bincount(arm, minlength=len(roles.arms)) for arm in (lost, kept))
-    each = " and ".join(
-        f"{n:,} of {n + m:,} rows of {label!r}"
-        for label, n, m in zip(roles.arms, n_lost.tolist(), n_kept.tolist(), strict=True)
-    )
-    chance = ""
-    if roles.groups is None:  # rows of a group are lost together
-        p_value = equal_shares(np.column_stack([n_lost, n_kept])) if n_kept.all() else 0.0
-        p = "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"
-        chance = f" ({p}: {'' if p_value > 0.01 else 'not '}explained by chance)"
-    return InputError(
-        f"the outcome {roles.outcome.name!r}", "known in every row", f"none in {each}{chance}",
-        "If outcomes were lost, or are not known yet, ask to drop missing outcomes: the rows "
-        "are left out, and the check compares the arms.",
-    )  # fmt: skip
 
 
 def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[Any]:
@@ -232,10 +269,10 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)  # one moment is one id in every time zone
     values = column.to_numpy()
-    if values.dtype == object and any(np.ndim(v) or isinstance(v, dict) for v in values):
-        raise InputError(name, "numbers or texts", "lists or the like", "Name another column.")
     if values.dtype.kind == "M":
-        return _moment_texts(values)
+        # Independent of their unit; days are written without a time.
+        texts = [moment.isoformat().removesuffix("T00:00:00") for moment in column]
+        return np.array(texts, dtype=object)
     written = values.astype(str)
     if not blanks and (n_blank := int(((written == "") | np.strings.isspace(written)).sum())):
         raise InputError(
@@ -246,16 +283,4 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     if values.dtype.kind == "f":  # the text of an id does not depend on the other rows
         whole = (values == np.rint(values)) & (np.abs(values) < 2.0**63)
         texts[whole] = values[whole].astype(np.int64).astype(str)
-    return texts
-
-
-def _moment_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Convert timestamps to texts, independent of their unit."""
-    texts = np.full(len(values), "", dtype=object)
-    left = np.ones(len(values), dtype=bool)
-    for unit in ("D", "s", "us", "ns"):
-        own = values.astype(f"datetime64[{unit}]")
-        exact = left & (own == values)
-        texts[exact] = own[exact].astype(str)
-        left &= ~exact
     return texts

@@ -11,15 +11,15 @@ from pathlib import Path
 from auucmax._errors import InputError, without_passwords
 from auucmax._validation import listed, unknown_columns_message
 
+#: What to do with a file that is not UTF-8.
+NAME_ENCODING = (
+    "Name its encoding, such as latin-1 or utf-16, or export the table to a CSV or Parquet file."
+)
 # Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
 _NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
-_SAVE_AS_UTF_8 = "Save the file as UTF-8, or name its encoding, such as {}."
-NOT_UTF_8_MESSAGE = "{} should be UTF-8 text, got other bytes in line {}. " + _SAVE_AS_UTF_8
-_CSV_LINE = re.compile(r"CSV Error on Line: (\d+)")
-_N_FIELDS = re.compile(r"^Expected Number of Columns: (\d+) Found: (\d+)", re.M)
-
-
-CSV = "a CSV file"
+_CSV_ERROR = re.compile(
+    r"(CSV Error on Line: \d+).*?^(?=Expected|Value|Invalid)(.*?)$.*^ *file = (.*?)$", re.M | re.S
+)
 
 
 class TableError(ValueError):
@@ -27,20 +27,12 @@ class TableError(ValueError):
 
 
 class NoRowsError(TableError):
-    """A table has no rows; ``columns`` are its columns."""
-
-    def __init__(self, message: str, columns: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.columns = tuple(columns)
+    """A table has no rows."""
 
 
-def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:
+def check_columns(wanted: Iterable[object], names: Sequence[str], table: str) -> None:
     """Raise a TableError if columns are missing."""
-    if strange := [name for name in wanted if not isinstance(name, str)]:
-        raise TableError(
-            f"columns of {table} should be named by texts, got {strange[0]!r:.50}. Name them so."
-        )
-    if unknown := [name for name in wanted if name not in names]:
+    if unknown := [str(name) for name in wanted if name not in names]:
         raise TableError(unknown_columns_message(table, unknown, names))
 
 
@@ -65,33 +57,26 @@ def feature_columns(
     ('age',)
     >>> feature_columns(["age", "visit"], "mail", "visit", ["age", "mail", "visit"], "the table")
     Traceback (most recent call last):
-    auucmax.data.table_errors.TableError: features of the table should be neither treatment nor \
-outcome, got 'visit'. Leave it out of the features.
+    auucmax.data.table_errors.TableError: features of the table should be different columns, \
+neither treatment nor outcome, got 'visit'. Name each feature once.
     """
-    if isinstance(features, str):
-        raise TableError(
-            f"features of {table} should be a list of names, got {features!r}. Pass a list."
-        )
     check_two(treatment, outcome, table)
     check_columns([treatment, outcome], names, table)
     if features is None:
         return tuple(name for name in names if name not in (treatment, outcome))
     chosen = tuple(features)
-    if not chosen:
+    if isinstance(features, str) or not chosen:
         raise TableError(
-            f"features of {table} should be columns, got none. Name some, or leave features out to "
-            f"take all others."
+            f"features of {table} should be a list of names, got {features!r:.50}. Name some, or "
+            f"leave features out to take all others."
         )
     check_columns(chosen, names, table)
-    if taken := [name for name in chosen if name in (treatment, outcome)]:
+    # Treatment and outcome count once more: they are no features.
+    times = Counter([*chosen, treatment, outcome])
+    if repeated := [name for name in times if times[name] > 1]:
         raise TableError(
-            f"features of {table} should be neither treatment nor outcome, got {listed(taken)}. "
-            f"Leave it out of the features."
-        )
-    if repeated := [name for name, times in Counter(chosen).items() if times > 1]:
-        raise TableError(
-            f"features of {table} should be different columns, got {listed(repeated)} more than "
-            f"once. Name each once."
+            f"features of {table} should be different columns, neither treatment nor outcome, got "
+            f"{listed(repeated)}. Name each feature once."
         )
     return chosen
 
@@ -128,35 +113,12 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
     except Exception as error:  # damaged files make parsers raise whatever they like
         if type(error).__name__ == "InterruptException":  # of DuckDB
             raise KeyboardInterrupt from error
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = without_passwords(lines[0] if lines else type(error).__name__)[:200].rstrip(". ")
-        if found := _CSV_LINE.search(str(error)):
-            raise TableError(_line_message(name, str(error), int(found[1]))) from error
-        if "CSV Parser state machine" in reason:
-            expected = "a CSV file with lines that all end in the same way"
-        if _NOT_UTF_8.search(str(error)):
-            advice = "Save the file as UTF-8."
-            if expected == CSV:  # of others there is nothing to say
-                advice = _SAVE_AS_UTF_8.format("latin-1")
-            expected = "UTF-8 text"
+        text = str(error)
+        reason = (text.strip() or type(error).__name__).splitlines()[0]
+        if line := _CSV_ERROR.search(text):
+            name = Path(line[3]).name
+            reason = f"{line[1]}: {line[2]}"
+        if _NOT_UTF_8.search(text):
+            advice = NAME_ENCODING
+        reason = without_passwords(reason)[:200].rstrip(". ")
         raise TableError(f"{name} should be {expected}, got: {reason}. {advice}") from error
-
-
-def _line_message(name: str, text: str, line: int) -> str:
-    """Error message for a malformed line of a CSV file."""
-    if file := re.search(r"^\s*file = (.+)$", text, re.M):
-        name = Path(file[1].strip()).name
-    if fields := _N_FIELDS.search(text):
-        return (
-            f"{name} should have as many fields in every line as names in its header "
-            f"({fields[1]}), got {fields[2]} in line {line}. Mend the line, or write the file "
-            f"again (in R with row.names = FALSE)."
-        )
-    if _NOT_UTF_8.search(text):
-        return NOT_UTF_8_MESSAGE.format(name, line, "latin-1")
-    if "unterminated quote" in text:
-        return (
-            f"{name} should close every quoted field, got one that is open or goes on after its "
-            f"end in line {line}. Mend the line, or write the file again."
-        )
-    return f"{name} should be a CSV file, got a line that is none: {line}. Mend the line."

@@ -7,10 +7,15 @@ where the column shows which of two meanings they have.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-ZONE_TYPE = "TIMESTAMP WITH TIME ZONE"
+from auucmax._errors import level_of_caller
+from auucmax._validation import listed
+
+MANY_TEXTS = 30  #: different texts of a column, beyond which they are no levels
+_LOOK = 2048  # rows that show of most columns of texts that they are no numbers
 #: What people write where they have no number and no date, in letters of any case.
 BLANKS = (
     "?", "-", "--", ".", "na", "n/a", "nan", "null", "none", "unknown", "missing", "#n/a", "#na",
@@ -26,9 +31,8 @@ COMMA, GROUPED, SOME_COMMA, DAY_FIRST, MONTH_FIRST, SLASHES = (1 << bit for bit 
 BLANK, SOME_POINT, POINTS = (1 << bit for bit in range(13, 16))
 DECIMALS = NUMBER | SOME_POINT
 NUMBERS = INTEGER | LONG | DECIMALS
-DATES = DATE | MOMENT | ZONED
-WRITTEN_DATES = DAY_FIRST | MONTH_FIRST | SLASHES
-ANY_KIND = NUMBERS | DATES | COMMA | GROUPED | SOME_COMMA | WRITTEN_DATES | POINTS
+UNCLEAR = COMMA | GROUPED | SOME_COMMA | DAY_FIRST | MONTH_FIRST | SLASHES
+ANY_KIND = NUMBERS | DATE | MOMENT | ZONED | UNCLEAR | POINTS
 #: What texts of a file may be whose decimal sign is known, or not.
 KINDS_BY_DECIMAL = {
     None: ANY_KIND,
@@ -42,59 +46,66 @@ _SLASHED = "regexp_replace({}, '[.-]', '/', 'g')"
 
 
 class Form(NamedTuple):
-    """The type that a text column can be read as.
+    """What a text column can be read as.
 
     Some of its texts ``need`` to be of these kinds, all others of those that it ``allows``. ``sql``
-    makes a value of a text; ``words`` name a form that is reported.
+    makes a value of a text, ``words`` name a form that is reported, and ``sign`` is the decimal
+    sign that such a column shows.
     """
 
-    type: str
     need: int
     allows: int
     sql: str
     words: str = ""
+    sign: str = ""
 
 
-THOUSANDS = Form(
-    "POINTS BETWEEN THOUSANDS", POINTS, INTEGER | SOME_POINT,
-    "CAST(replace({}, '.', '') AS DOUBLE)", "numbers with points between thousands",
+def with_seconds(text: str) -> str:
+    """SQL that adds seconds to a timestamp, needed by DuckDB 1 to read time zones."""
+    return rf"regexp_replace({text}, '^(.............:..)( |Z|[+-]|$)', '\1:00\2')"
+
+
+TEXT = Form(0, 0, "{}")
+DECIMAL_COMMAS = Form(
+    COMMA, INTEGER | SOME_COMMA | SOME_POINT | POINTS,
+    f"CAST(replace(regexp_replace({{}}, '{_CURRENCY}|[ .]', '', 'g'), ',', '.') AS DOUBLE)",
+    "numbers with decimal commas", ",",
 )  # fmt: skip
+THOUSANDS = Form(
+    POINTS, INTEGER | SOME_POINT, "CAST(replace({}, '.', '') AS DOUBLE)",
+    "numbers with points between thousands", ",",
+)  # fmt: skip
+# In UTC, whatever the zone of the machine.
+INSTANTS = Form(ZONED, 0, f"make_timestamp(epoch_us(CAST({with_seconds('{}')} AS TIMESTAMPTZ)))")
 FORMS = (
-    Form(
-        "DECIMAL COMMA", COMMA, INTEGER | SOME_COMMA | SOME_POINT | POINTS,
-        f"CAST(replace(regexp_replace({{}}, '{_CURRENCY}|[ .]', '', 'g'), ',', '.') AS DOUBLE)",
-        "numbers with decimal commas",
-    ),
+    DECIMAL_COMMAS,
     THOUSANDS,
     Form(
-        "GROUPED NUMBER", GROUPED, NUMBERS | SOME_COMMA,
+        GROUPED, NUMBERS | SOME_COMMA,
         f"CAST(regexp_replace({{}}, '{_CURRENCY}|[ ,]', '', 'g') AS DOUBLE)",
         "numbers with commas between thousands, or with a currency or %",
     ),
     Form(
-        "DAY FIRST", DAY_FIRST, SLASHES,
-        f"CAST(strptime({_SLASHED}, ['%d/%m/%y', '%d/%m/%Y']) AS DATE)",
+        DAY_FIRST, SLASHES, f"CAST(strptime({_SLASHED}, ['%d/%m/%y', '%d/%m/%Y']) AS DATE)",
         "dates with the day first",
     ),
     Form(
-        "MONTH FIRST", MONTH_FIRST, SLASHES,
-        f"CAST(strptime({_SLASHED}, ['%m/%d/%y', '%m/%d/%Y']) AS DATE)",
+        MONTH_FIRST, SLASHES, f"CAST(strptime({_SLASHED}, ['%m/%d/%y', '%m/%d/%Y']) AS DATE)",
         "dates with the month first",
     ),
-    Form("BIGINT", INTEGER, 0, "CAST({} AS BIGINT)"),
-    Form("DOUBLE", DECIMALS, NUMBERS, "CAST({} AS DOUBLE)"),
-    Form("DATE", DATE, 0, "CAST({} AS DATE)"),
-    Form("TIMESTAMP", MOMENT, DATE, "CAST({} AS TIMESTAMP)"),
-    Form(ZONE_TYPE, ZONED, 0, f"CAST({{}} AS {ZONE_TYPE})"),
+    Form(INTEGER, 0, "CAST({} AS BIGINT)"),
+    Form(DECIMALS, NUMBERS, "CAST({} AS DOUBLE)", sign="."),
+    Form(DATE, 0, "CAST({} AS DATE)"),
+    Form(MOMENT, DATE, "CAST({} AS TIMESTAMP)"),
+    INSTANTS,
 )  # fmt: skip
-TEXT = Form("VARCHAR", 0, 0, "CAST({} AS VARCHAR)")
 
 
 def form_of(kinds: int, allowed: int = ANY_KIND) -> Form:
-    """Decide the type of a column from the kinds of its texts.
+    """Decide what a column is read as from the kinds of its texts.
 
-    >>> form_of(INTEGER | NUMBER).type, form_of(INTEGER | DATE).type
-    ('DOUBLE', 'VARCHAR')
+    >>> form_of(INTEGER | NUMBER).sql, form_of(INTEGER | DATE) == TEXT
+    ('CAST({} AS DOUBLE)', True)
     """
     if kinds & ~allowed:
         return TEXT
@@ -103,89 +114,128 @@ def form_of(kinds: int, allowed: int = ANY_KIND) -> Form:
 
 
 class TextKinds(NamedTuple):
-    """Counts of the kinds of text in a column: all, blank, and others.
+    """The kinds of text in a column.
 
-    >>> TextKinds(NUMBER | BLANK, 100, 3, 0).has_blanks
-    True
+    Texts such as "?" are blanks if they are fewer than the others; else they count as ``OTHER``.
+    In a column that ``is_nearly_one`` up to a tenth of the texts are neither numbers nor dates
+    (they may be typos); in one that ``is_text`` more are.
     """
 
     kinds: int = 0
-    n: int = 0
-    n_blank: int = 0
-    n_other: int = 0
-
-    @property
-    def has_blanks(self) -> bool:
-        """Whether some texts, but not too many, mean missing."""
-        return 0 < self.n_blank < self.n - self.n_blank
-
-    @property
-    def decided(self) -> int:
-        """The kinds that decide the type; a frequent blank counts as text."""
-        is_text = bool(self.kinds & BLANK) and not self.has_blanks
-        return self.kinds & ~BLANK | (OTHER if is_text else 0)
-
-    @property
-    def is_nearly_one(self) -> bool:
-        """Whether most, but not all, texts are numbers or dates (up to a tenth may be typos)."""
-        wrong = self.n_other + (0 if self.has_blanks else self.n_blank)
-        return 0 < wrong < 0.1 * self.n
+    has_blanks: bool = False
+    is_nearly_one: bool = False
+    is_text: bool = False
 
 
-def are_some_points(kinds: int) -> bool:
-    """Whether all texts are numbers with ambiguous points, such as 1.696."""
-    return bool(kinds & SOME_POINT) and not kinds & ~(INTEGER | LONG | SOME_POINT)
+class TextTypes(NamedTuple):
+    """What text columns are read as, and which of them have blanks.
 
-
-def points_of(kinds: Mapping[str, int], columns: Collection[str]) -> tuple[list[str], list[str]]:
-    """Columns where a point separates thousands, and columns where it is ambiguous.
-
-    ``kinds`` are those of all columns of a file, ``columns`` the ones that are read. All points of
-    such a column are before three digits. Where the file has decimal commas, and no decimal points,
-    they are between thousands. Where it has decimal points, they are decimals, unless whole
-    numbers are beside them.
-
-    >>> points_of({"a": SOME_POINT, "b": COMMA}, ["a"])
-    (['a'], [])
-    >>> points_of({"a": SOME_POINT | INTEGER, "b": NUMBER}, ["a"])
-    ([], ['a'])
+    ``sign`` is the decimal sign, None if no column shows it or two show different ones;
+    ``guessed`` are columns of numbers such as 1.696, of which it was guessed whether the point is
+    such a sign.
     """
-    own = [c for c in columns if are_some_points(kinds[c])]
-    has_point = any(not found & ~NUMBERS and found & NUMBER for found in kinds.values())
-    has_comma = any(form_of(found).type == "DECIMAL COMMA" for found in kinds.values())
-    if has_comma and not has_point:
-        return own, []
-    return [], [c for c in own if not has_point or kinds[c] & INTEGER]
+
+    forms: dict[str, Form]
+    blank: set[str]
+    sign: str | None
+    guessed: list[str]
 
 
-def reported(form: Form, kinds: int, decimal: str | None) -> str:
-    """A report for a column with ambiguous numbers, or None."""
-    has_dates = bool(kinds & (DATES | WRITTEN_DATES))
-    if decimal is not None and not has_dates:
-        if kinds & OTHER or not kinds & ~KINDS_BY_DECIMAL[decimal]:
-            return ""
-        return (
-            f"texts: not all are numbers with the decimal sign that was named, {decimal!r}. Check "
-            f"it."
+def infer_types(
+    db: Any,
+    table: str,
+    name: str,
+    texts: Sequence[str],
+    chosen: Sequence[str],
+    is_csv: bool,
+    decimal: str | None,
+) -> TextTypes:
+    """Decide what the columns ``texts`` of the SQL ``table`` are read as, by all of their texts.
+
+    In files other than CSV, few different texts of digits alone, as of a code, stay texts.
+    Decisions about ``chosen`` columns that may be wrong are reported by warnings.
+    """
+
+    def ask(columns: Sequence[str], sql: str, limit: str = "") -> list[tuple[Any, ...]]:
+        cells = f"SELECT {', '.join(map(quoted, columns))} FROM ({table}){limit}"
+        found: list[tuple[Any, ...]] = db.execute(f"WITH cells AS ({cells}) {sql}").fetchall()
+        return found
+
+    def kinds_of(columns: Sequence[str], limit: str = "") -> dict[str, TextKinds]:
+        found = {c: TextKinds(*own) for c, *own in ask(columns, kinds_of_columns(decimal), limit)}
+        return {c: found.get(c, TextKinds()) for c in columns}
+
+    def has_few(column: str) -> bool:
+        ((n,),) = ask([column], f"SELECT count(DISTINCT {quoted(column)}) FROM cells")
+        return bool(n <= MANY_TEXTS)
+
+    if texts and not is_csv:
+        # Of most columns the first rows show that they are neither numbers nor dates.
+        first = kinds_of(texts, f" LIMIT {_LOOK}")
+        texts = [c for c in texts if not first[c].is_text]
+    kinds = kinds_of(texts) if texts else {}
+    allowed = KINDS_BY_DECIMAL[decimal]
+    forms = {c: form_of(own.kinds, allowed) for c, own in kinds.items()}
+    if not is_csv:
+        forms = {
+            c: form for c, form in forms.items()
+            if (form != TEXT and kinds[c].kinds & ~(INTEGER | LONG)) or not has_few(c)
+        }  # fmt: skip
+    has_commas = DECIMAL_COMMAS in forms.values()
+    has_points = any(own.kinds & NUMBER and not own.kinds & ~NUMBERS for own in kinds.values())
+    blank = {c for c, form in forms.items() if kinds[c].has_blanks and form != TEXT}
+    guessed: list[str] = []
+    notes: dict[str, list[str]] = {}
+    for c in [c for c in forms if c in chosen]:
+        form, own = forms[c], kinds[c].kinds
+        # Where the sign is known numbers have one meaning.
+        words = "" if decimal and form.need & (COMMA | GROUPED | POINTS) else form.words
+        if own & SOME_POINT and not own & ~(INTEGER | LONG | SOME_POINT):
+            # All points are before three digits. What they mean, other columns may show.
+            if has_commas and not has_points:
+                forms[c] = THOUSANDS
+            if forms[c] == THOUSANDS or own & INTEGER or not has_points:
+                guessed.append(c)
+                words = forms[c].words or "numbers with decimal points, 1.234 as less than two"
+                words += ". If that is wrong, name the decimal sign"
+        elif form == TEXT and not own & OTHER and own & (UNCLEAR | ~allowed):
+            words = (
+                "texts: not all are numbers with the decimal sign that was named, or clear dates"
+                if decimal else "texts: 1,234 and 1/2/2024 can mean two things. Name the decimal "
+                "sign, or write dates as 2024-02-01"
+            )  # fmt: skip
+        elif not (words or is_csv or form == TEXT or c in blank):
+            words = "numbers or dates, which its texts are"
+        if words:
+            notes.setdefault(words, []).append(c)
+        if c in blank or (form == TEXT and kinds[c].is_nearly_one and not has_few(c)):
+            others = ask(
+                [c],
+                f"SELECT value, count(*) FROM (SELECT {quoted(c)} AS value FROM cells) "
+                f"WHERE {kind_of_text(decimal)} & {BLANK | OTHER} > 0 AND value IS NOT NULL "
+                f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5",
+            )
+            these = ", ".join(f"{text!r} ({n:,})" for text, n in others)
+            words = f"texts, of which most are numbers or dates, but not {these}. Correct these"
+            if c in blank:
+                words = f"numbers or dates, and these texts as missing values: {these}"
+            notes[words] = [c]
+    for words, columns in notes.items():
+        warnings.warn(
+            f"{listed(columns)} of {name} {'is' if len(columns) == 1 else 'are'} read as {words}.",
+            UserWarning,
+            stacklevel=level_of_caller(),
         )
-    if form.words and not are_some_points(kinds):
-        return f"{form.words}."
-    if kinds & OTHER or not kinds & (COMMA | GROUPED | SOME_COMMA | WRITTEN_DATES):
-        return ""
-    if has_dates:
-        return (
-            "texts: dates as 1/2/2024 can mean two things. Write 2024-02-01 to have them read as "
-            "such."
-        )
-    return "texts: numbers as 1,234 can mean two things. Name the decimal sign, a point or a comma."
+    signs = {form.sign for form in forms.values() if form.sign}
+    return TextTypes(forms, blank, decimal or (signs.pop() if len(signs) == 1 else None), guessed)
 
 
 # SQL
 
 
-def with_seconds(text: str) -> str:
-    """SQL that adds seconds to a timestamp, needed by DuckDB 1 to read time zones."""
-    return rf"regexp_replace({text}, '^(.............:..)( |Z|[+-]|$)', '\1:00\2')"
+def quoted(name: str) -> str:
+    """Quote a name as a SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def without_blanks(column: str) -> str:
@@ -250,9 +300,14 @@ def kinds_of_columns(decimal: str | None = None) -> str:
     """SQL for the :class:`TextKinds` of each column of ``cells``."""
     # One expression for all cells, without the missing ones: one a column takes long to prepare.
     return f"""
-        SELECT name, bit_or(kind), count(*), count(*) FILTER (kind = {BLANK}),
-            count(*) FILTER (kind = {OTHER})
-        FROM (SELECT name, {kind_of_text(decimal)} AS kind
-              FROM (UNPIVOT cells ON COLUMNS(*) INTO NAME name VALUE value))
-        GROUP BY name
+        SELECT name, kinds | CASE WHEN n_blank > 0 AND NOT has_blanks THEN {OTHER} ELSE 0 END,
+            has_blanks, n_wrong > 0 AND 10 * n_wrong < n, 10 * n_other > n
+        FROM (SELECT *, 0 < n_blank AND n_blank < n - n_blank AS has_blanks,
+                     n_other + CASE WHEN has_blanks THEN 0 ELSE n_blank END AS n_wrong
+              FROM (SELECT name, bit_or(kind) & ~{BLANK} AS kinds, count(*) AS n,
+                           count(*) FILTER (kind = {BLANK}) AS n_blank,
+                           count(*) FILTER (kind = {OTHER}) AS n_other
+                    FROM (SELECT name, {kind_of_text(decimal)} AS kind
+                          FROM (UNPIVOT cells ON COLUMNS(*) INTO NAME name VALUE value))
+                    GROUP BY name))
     """

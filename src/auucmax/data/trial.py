@@ -23,7 +23,6 @@ from auucmax._validation import (
     check_level,
     check_mask,
     check_outcome,
-    check_treatment,
     check_weight,
     control_among,
     listed,
@@ -38,7 +37,6 @@ from auucmax.results import Kind, Outcome, Roles, Shown
 class ArmSummary:
     """Rows, share of all rows and mean outcome of one arm."""
 
-    label: Any
     name: str
     n_rows: int
     share: float
@@ -50,7 +48,6 @@ class ArmSummary:
 class EffectSummary:
     """Average effect of one arm against the control, with a 95% interval."""
 
-    label: Any
     name: str
     effect: float
     standard_error: float
@@ -61,16 +58,13 @@ class EffectSummary:
 
 @dataclass(frozen=True, repr=False)
 class TrialSummary(Shown):
-    """Summary statistics of a trial."""
+    """Summary statistics of a trial; where only some rows were randomised, arms are of these."""
 
     name: str
     outcome_name: str
     treatment_name: str
     n_rows: int
     n_features: int
-    weighted: bool
-    n_randomised: int | None
-    true_effect: float | None
     arms: tuple[ArmSummary, ...]
     effects: tuple[EffectSummary, ...]
 
@@ -92,8 +86,8 @@ class Lost(NamedTuple):
 
     arm: NDArray[np.intp]
     propensity: Floats | None
-    groups: NDArray[Any] | None
-    first: Bools | None
+    groups: Any
+    first: Any
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -175,23 +169,17 @@ class Trial(Shown):
     other_arms: dict[str, int] | None = None
 
     def __post_init__(self) -> None:
-        checked: dict[str, Any] = {"y": check_outcome(self.y)}
-        n_rows = len(checked["y"])
-        checked["X"] = _check_features(self.X, n_rows)
+        y = check_outcome(self.y)
+        n_rows = len(y)
+        X = _check_features(self.X, n_rows)
         treatment, control, names = _check_arms(
             self.treatment, n_rows, self.control, self.arm_names
         )
-        checked |= {"treatment": treatment, "control": control, "arm_names": names}
+        checked = {
+            "X": X, "y": y, "treatment": treatment, "control": control, "arm_names": names,
+        }  # fmt: skip
         if self.sample_weight is not None:
-            weight = check_weight(self.sample_weight, treatment != control)
-            for label in pd.unique(treatment).tolist():
-                if not weight[treatment == label].any():  # with two arms, found above
-                    raise InputError(
-                        "sample_weight", "positive for some rows of each arm",
-                        f"only zeros for treatment {label!r}",
-                        "Drop this arm or correct the weights.",
-                    )  # fmt: skip
-            checked["sample_weight"] = weight
+            checked["sample_weight"] = check_weight(self.sample_weight, treatment != control)
         for name, check in (
             ("id", check_labels),
             ("groups", check_labels),
@@ -201,15 +189,24 @@ class Trial(Shown):
             if getattr(self, name) is not None:
                 checked[name] = check(getattr(self, name), name, n_rows)
         if self.propensity is not None:
-            checked["propensity"] = _check_propensity(self.propensity, n_rows, len(names))
+            chance = np.asarray(self.propensity, dtype=np.float64)
+            if chance.ndim == 1 and len(names) == 2:
+                chance = np.column_stack([1 - chance, chance])
+            if chance.shape != (n_rows, len(names)) or not (chance > 0).all():
+                raise InputError(
+                    "propensity", f"the probabilities, above 0, of the {len(names)} arms in each "
+                    f"of the rows", f"an array of shape {chance.shape}",
+                    "Pass one column per arm, the control first.",
+                )  # fmt: skip
+            checked["propensity"] = chance
         if self.place is None:
             checked["place"] = np.arange(n_rows)
         if self.roles is None:
             checked["roles"] = Roles(
                 treatment=self.treatment_name,
                 arms=names,
-                outcome=Outcome(name=self.outcome_name, kind=Kind(outcome_kind(checked["y"]))),
-                features=tuple(str(name) for name in checked["X"].columns),
+                outcome=Outcome(name=self.outcome_name, kind=outcome_kind(y)),
+                features=tuple(str(name) for name in X.columns),
             )
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -265,19 +262,17 @@ class Trial(Shown):
         >>> trial.take([2, 3]).y
         array([1., 1.])
         """
-        rows = np.asarray(indices)
-        is_mask = rows.dtype == bool
-        valid = rows.ndim == 1 and rows.size > 0 and rows.dtype.kind in "biu"
-        if not valid or (is_mask and len(rows) != self.n_rows):
+        try:
+            rows = np.arange(self.n_rows)[np.asarray(indices)]
+        except IndexError:
+            rows = np.array([])
+        if rows.ndim != 1 or not len(rows):
             raise InputError(
                 "indices", f"some row positions, or a boolean mask of {self.n_rows} rows",
-                f"{rows.dtype} of shape {rows.shape}", "Pass a one-dimensional array.",
+                f"an array of shape {np.shape(indices)}", "Pass a one-dimensional array.",
             )  # fmt: skip
-        rows = np.flatnonzero(rows) if is_mask else rows.astype(np.intp, copy=False)
         kept = {name: own[rows] for name in PER_ROW if (own := getattr(self, name)) is not None}
-        arms = np.arange(len(self.arms))
-        if self.is_multi_arm:
-            arms = np.unique(self.arm[rows])
+        arms = np.unique(self.arm[rows])
         names = tuple(self.arm_names[k] for k in arms)
         if self.propensity is not None:
             kept["propensity"] = kept["propensity"][:, arms]
@@ -288,14 +283,14 @@ class Trial(Shown):
 
     def select_arm(self, label: Any) -> Trial:
         """The trial of one arm (by label or printed name) against the control."""
-        named = dict(zip(self.arm_names, self.arms, strict=True))
-        arm = named.get(label, label) if isinstance(label, str) else label
-        if arm not in self.arms[1:]:
+        places = dict(zip(self.arms, range(len(self.arms)), strict=True))
+        places |= dict(zip(self.arm_names, range(len(self.arms)), strict=True))
+        if not (place := places.get(label, 0)):
             raise ValueError(
                 f"select_arm needs one of the arms {listed(self.arms[1:])}, got {label!r}. "
                 f"The control, {self.control!r}, is always kept."
             )
-        return self.take((self.treatment == self.control) | (self.treatment == arm))
+        return self.take(np.isin(self.arm, (0, place)))
 
     def split(
         self,
@@ -346,94 +341,66 @@ class Trial(Shown):
         randomised, the arms and effects are those of the randomised rows.
         """
         used = np.ones(self.n_rows, dtype=bool) if self.randomised is None else self.randomised
-        y, arm = self.y[used], self.arm[used]
-        weight = np.ones(len(y)) if self.sample_weight is None else self.sample_weight[used]
-        unit = np.arange(len(y))
-        if self.groups is not None:
-            unit = pd.factorize(self.groups[used])[0]
-        n_units = int(unit.max(initial=-1)) + 1
-        arms: list[ArmSummary] = []
-        effects: list[EffectSummary] = []
-        for k, (label, name) in enumerate(zip(self.arms, self.arm_names, strict=True)):
-            n_rows = int((arm == k).sum())
-            rows = np.flatnonzero((arm == k) & (weight > 0))  # a weight of zero is no observation
-            mean = error = np.nan
-            total: Floats = np.zeros(n_units)
-            has = np.bincount(unit[rows], minlength=n_units) > 0
-            if len(rows):
-                mean = np.average(y[rows], weights=weight[rows])
-                influence = weight[rows] * (y[rows] - mean) / weight[rows].sum()
-                total = np.bincount(unit[rows], influence, minlength=n_units).astype(np.float64)
-                error = _error(total, has)
-                if y[rows].min() == y[rows].max():  # rounding must not look like a spread
-                    mean = y[rows[0]]
-                    error = 0.0 if has.sum() > 1 else error
-            arms.append(ArmSummary(label, name, n_rows, n_rows / len(y), float(mean), float(error)))
-            if k == 0:
-                control_total, control_has = total, has
-                continue
-            effect = arms[k].mean - arms[0].mean
-            parts = np.array([arms[k].standard_error, arms[0].standard_error]) ** 2
-            error = np.sqrt(parts.sum())
-            either = has | control_has
-            if (has & control_has).any() and either.sum() > 1:
-                error = _error(total - control_total, either)
-                freedom = either.sum() - 1
-            elif error > 0:  # Welch and Satterthwaite
-                counts = np.array([has.sum(), control_has.sum()])
-                freedom = parts.sum() ** 2 / np.sum(parts**2 / (counts - 1))
-            half = p_value = error  # NaN for an arm of one row
-            if error > 0:
-                half = stdtrit(freedom, 0.975) * error
-                p_value = 2 * stdtr(freedom, -abs(effect) / error)
-            elif error == 0:
-                p_value = effect == 0
-            numbers = (effect, error, effect - half, effect + half, p_value)
-            effects.append(EffectSummary(label, name, *map(float, numbers)))
-        truth = self.effect
+        n_arms, n_rows = len(self.arms), np.bincount(self.arm[used], minlength=len(self.arms))
+        weight = np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
+        used = used & (weight > 0)  # a weight of zero is no observation
+        y, arm, weight = self.y[used], self.arm[used], weight[used]
+        unit = np.arange(len(y)) if self.groups is None else pd.factorize(self.groups[used])[0]
+        # Differences to the first outcome of the arm: rounding must not look like a spread.
+        first = np.full(n_arms, np.nan)
+        first[arm[::-1]] = y[::-1]
+        own = weight / np.bincount(arm, weight)[arm]
+        mean = first + np.bincount(arm, own * (y - first[arm]), minlength=n_arms)
+        shape = n_arms, int(unit.max(initial=-1)) + 1
+        cell = np.ravel_multi_index((arm, unit), shape)
+        has = np.bincount(cell, minlength=np.prod(shape)).reshape(shape) > 0
+        totals = np.bincount(cell, own * (y - mean[arm]), minlength=has.size).reshape(shape)
+        errors = np.array([_error(totals[k], has[k]) for k in range(n_arms)])
+        share = n_rows / n_rows.sum()
+        columns = (column.tolist() for column in (n_rows, share, mean, errors))
+        arms = map(ArmSummary, self.arm_names, *columns)
+        effects = []
+        for k in range(1, n_arms):
+            effect = mean[k] - mean[0]
+            if (has[0] & has[k]).any():
+                error = _error(totals[k] - totals[0], has[0] | has[k])
+                freedom = (has[0] | has[k]).sum() - 1
+            else:  # Welch and Satterthwaite
+                squares = errors[[0, k]] ** 2
+                error = np.sqrt(squares.sum())
+                spread = np.sum(squares**2 / np.maximum(has[[0, k]].sum(axis=1) - 1, 1))
+                freedom = error and error**4 / spread
+            half = error and stdtrit(freedom, 0.975) * error  # NaN for an arm of one row
+            p_value = 2 * stdtr(freedom, -abs(effect) / error) if error else effect == 0
+            numbers = map(float, (effect, error, effect - half, effect + half, p_value))
+            effects.append(EffectSummary(self.arm_names[k], *numbers))
         return TrialSummary(
             name=self.name,
             outcome_name=self.outcome_name,
             treatment_name=self.treatment_name,
             n_rows=self.n_rows,
             n_features=self.n_features,
-            weighted=self.sample_weight is not None,
-            n_randomised=None if self.randomised is None else len(y),
-            true_effect=(
-                None if truth is None else float(np.average(truth, weights=self.sample_weight))
-            ),
             arms=tuple(arms),
             effects=tuple(effects),
         )
 
 
-def _error(totals: Floats, there: Bools) -> Any:
+def _error(totals: Floats, there: Bools) -> float:
     """Standard error of a sum of ``totals`` over independent units."""
     n = int(there.sum())
-    return np.sqrt(n / (n - 1) * np.sum(totals**2)) if n > 1 else np.nan
+    return float(np.sqrt(n / (n - 1) * np.sum(totals**2))) if n > 1 else np.nan
 
 
 def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
     if is_frame(X):
         X = X if isinstance(X, pd.DataFrame) else frame_of(X)
-    else:
-        if hasattr(X, "toarray"):
-            raise TypeError(
-                f"X should be a frame or a dense array, got a sparse {type(X).__name__}. Pass "
-                f"X.toarray(), with fewer columns if that does not fit into memory."
-            )
-        array = np.asarray(X)
-        if array.ndim != 2:
-            raise InputError(
-                "X", "a frame or a two-dimensional array, a row for each row of y",
-                f"{type(X).__name__} of shape {array.shape}",
-                "Pass a pandas or polars frame, or reshape to (rows, features).",
-            )  # fmt: skip
+    elif (array := np.asarray(X)).ndim == 2:
         X = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])])
-    if len(X) != n_rows or X.shape[1] == 0:
+    if not isinstance(X, pd.DataFrame) or len(X) != n_rows or X.shape[1] == 0:
         raise InputError(
-            "X", f"features of {n_rows} rows, as many as y has, in at least one column",
-            f"{len(X)} rows and {X.shape[1]} columns", "Pass the features of the same rows.",
+            "X", f"a frame or a dense two-dimensional array with features of {n_rows} rows, as "
+            f"many as y has", f"{type(X).__name__} of shape {np.shape(X)}",
+            "Pass the features of the same rows.",
         )  # fmt: skip
     if not X.columns.is_unique:
         repeated = X.columns[X.columns.duplicated()].unique().tolist()
@@ -452,40 +419,24 @@ def _check_arms(
     present = pd.unique(array).tolist()
     if control == 0 and 0 not in present:
         control = control_among(present) or 0
-    if len(present) > 2:
-        if control not in present:
-            raise ValueError(
-                f"control should name the control group among the {len(present)} labels in "
-                f"treatment, {listed(sorted(present, key=str))}; got {control!r}. "
-                f"Pass control=..., for example control={present[0]!r}."
-            )
-        labels = _ordered_labels(array, control)
-    else:
-        # 0 is only the default: labels without it are reported as labels that need `control`.
-        given = None if control not in present and control == 0 else control
-        array = check_treatment(array, n_rows, control=given).astype(np.int8)
-        (other,) = (v for v in present if v != control)
-        labels = ("control", "treated") if control == 0 and other == 1 else (control, other)
+    if control not in present or len(present) < 2:
+        raise InputError(
+            "control", "one of two or more labels in treatment",
+            f"{control!r} and the labels {listed(present)}",
+            f"Pass control=..., for example control={present[0]!r}. An effect needs both arms.",
+        )  # fmt: skip
+    labels = _ordered_labels(array, control)
+    if len(labels) == 2:
+        array = np.asarray(array != control).astype(np.int8)
+        labels = ("control", "treated") if labels == (0, 1) else labels
         control = 0
     names = tuple(str(v) for v in (labels if names is None else names))
     if len(names) != len(labels):
-        raise ValueError(
-            f"arm_names should name each of the {len(labels)} arms, control first, got "
-            f"{len(names)}: {listed(names)}. Their labels are {listed(labels)}."
-        )
-    return array, control, names
-
-
-def _check_propensity(propensity: ArrayLike, n_rows: int, n_arms: int) -> Floats:
-    chance = np.asarray(propensity, dtype=np.float64)
-    if chance.ndim == 1 and n_arms == 2:
-        chance = np.column_stack([1 - chance, chance])
-    if chance.shape != (n_rows, n_arms) or not (chance > 0).all():
         raise InputError(
-            "propensity", f"the probabilities, above 0, of the {n_arms} arms in each of the rows",
-            f"an array of shape {chance.shape}", "Pass one column per arm, the control first.",
+            "arm_names", f"a name for each of the {len(labels)} arms, control first",
+            listed(names), f"Their labels are {listed(labels)}.",
         )  # fmt: skip
-    return chance
+    return array, control, names
 
 
 def _ordered_labels(treatment: NDArray[Any], control: Any) -> tuple[Any, ...]:
