@@ -466,22 +466,22 @@ class CheckFacts(TypedDict):
     alpha: float
     counts: dict[str, int]
     expected_shares: dict[str, float] | None
+    tests: list[TestedFacts]
+    differences: list[DifferenceFacts]
+    missing: list[dict[str, Any]]
+    suspects: list[SuspectFacts]
+    detectable_difference: float | None
+    notes: list[str]
     grouping: str
+    provided: list[str]
+    households: list[str]
+    doubts: list[SuspectFacts]
+    names: list[str]
     evened: str
     ok: bool
     stops: bool
-    detectable_difference: float | None
-    households: list[str]
-    notes: list[str]
-    names: list[str]
-    provided: list[str]
     treated_by: list[str]
-    tests: list[TestedFacts]
     failures: list[TestedFacts]
-    suspects: list[SuspectFacts]
-    doubts: list[SuspectFacts]
-    differences: list[DifferenceFacts]
-    missing: list[dict[str, Any]]
 
 
 class ArmEvidence(Result):

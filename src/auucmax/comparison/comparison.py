@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from auucmax._errors import InputError
 from auucmax._optional import import_optional
-from auucmax._validation import check_level, listed
+from auucmax._validation import check_choice, check_level
 from auucmax.data.balance import holm
 from auucmax.metrics.inference import interval_around, p_value_of
 from auucmax.results import Shown, plain
@@ -103,11 +102,7 @@ class Comparison(Shown):
         check_level(level)
         gain, order = self._by_split("gain"), list(self.summary().index)
         reference = order[0] if reference is None else reference
-        if reference not in order:
-            raise InputError(
-                "reference", f"one of the models, {listed(order)}", repr(reference),
-                "Leave it out to compare with the best.",
-            )  # fmt: skip
+        check_choice(reference, "reference", order)
         # Test rows per training row: splits share rows.
         ratio = float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
         table = {}

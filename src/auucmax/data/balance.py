@@ -43,7 +43,7 @@ def differences(features: Sequence[Feature], treated: Bools) -> list[dict[str, A
     lines = []
     for feature in features:
         numbers = pd.Series(feature.numbers()).dropna()
-        arms = ~treated[numbers.index], treated[numbers.index]
+        arm = treated[numbers.index]
         columns = {feature.name: numbers}
         if feature.levels:
             columns = {
@@ -51,23 +51,21 @@ def differences(features: Sequence[Feature], treated: Bools) -> list[dict[str, A
                 for k, level in enumerate(feature.levels)
             }
         for name, column in columns.items():
-            control, own = (column[arm] for arm in arms)
-            # A value that most people have is the median; without one, many differ from it.
-            apart = column != (1.0 if feature.levels else column.median())
-            about = [apart[arm].sum() for arm in arms]
-            if feature.levels:
-                about += [(~apart)[arm].sum() for arm in arms]
-            gap = own.mean() - control.mean()
-            spread = np.sqrt((control.var(ddof=0) + own.var(ddof=0)) / 2)
+            by_arm = column.groupby(arm)
+            control, own = by_arm.mean().reindex([False, True])
+            spread = np.sqrt(by_arm.var(ddof=0).mean())
             with np.errstate(invalid="ignore", divide="ignore"):
-                difference = 0.0 if gap == 0 else float(np.divide(gap, spread))
+                difference = 0.0 if own == control else float(np.divide(own - control, spread))
+            # A value that most people have is the median; without one, many differ from it.
+            apart = (column != (1.0 if feature.levels else column.median())).groupby(arm).sum()
+            about = [*apart, *(by_arm.size() - apart)] if feature.levels else [*apart]
             lines.append(
                 {
                     "feature": name,
-                    "control": control.mean(),
-                    "treated": own.mean(),
+                    "control": control,
+                    "treated": own,
                     "difference": difference,
-                    "few": min(about) < LEAST_ROWS,
+                    "few": len(apart) < 2 or min(about) < LEAST_ROWS,
                 }
             )
     return lines
@@ -204,8 +202,6 @@ def classifier_test(
     model.fit(train[:, varies], treated[fit])
     score = model.decision_function(unseen[:, varies])
     auc, p_value = rank_auc(score, treated[test])
-    if np.isnan(p_value):  # all scores are equal
-        p_value = 1.0
     if codes is not None:
         p_value = max(p_value, auc_p(score, treated[test], auc, codes[test]))
     detail = f"AUC {auc:.3f} on {len(test):,} unseen rows"
@@ -235,8 +231,11 @@ def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
     from scipy.stats import mannwhitneyu
 
     above, below = score[positive], score[~positive]
-    found = mannwhitneyu(above, below, False, "greater", method="asymptotic")
-    return float(found.statistic / (len(above) * len(below))), float(found.pvalue)
+    found = mannwhitneyu(
+        above, below, use_continuity=False, alternative="greater", method="asymptotic"
+    )
+    auc = float(found.statistic / (len(above) * len(below)))
+    return auc, float(np.nan_to_num(found.pvalue, nan=1.0))  # where all scores are equal
 
 
 def missing_by_arm(
@@ -327,8 +326,6 @@ def equal_shares(table: NDArray[np.int64]) -> float:
 
 def holm(p: Floats) -> Floats:
     """p-values adjusted by Holm's method, ignoring NaN."""
-    order, adjusted = np.argsort(p, kind="stable"), np.full(len(p), np.nan)
-    known = order[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted last
-    times = len(known) - np.arange(len(known))
-    adjusted[known] = np.minimum(np.maximum.accumulate(times * p[known]), 1)
-    return adjusted
+    known = pd.Series(p).dropna().sort_values()
+    adjusted = (known * np.arange(len(known), 0, -1)).cummax().clip(upper=1)
+    return adjusted.reindex(range(len(p))).to_numpy()

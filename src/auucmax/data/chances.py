@@ -35,8 +35,8 @@ def check_chances(column: pd.Series, name: str) -> Floats:
         raise InputError(
             name, "the chance of treatment that each row had, above 0 and below 1, in every row",
             f"{listed(column[wrong].unique())} in {wrong.sum():,} rows",
-            "If these are per cent, divide by 100. Rows with 0 or 1, for which nothing was left to "
-            "chance, should be left out.",
+            "If these are per cent, divide by 100. Leave out rows with missing values, 0 or "
+            "1, for which nothing was left to chance.",
         )  # fmt: skip
     return chance
 

@@ -53,10 +53,9 @@ def clustered_p(statistic: float, scores: NDArray[Any]) -> float:
 
 def _group_scores(values: NDArray[Any], treated: Bools, codes: Codes) -> NDArray[Any]:
     """What each group adds to the error of a difference between two means, (G, 1)."""
-    scores = np.zeros(len(values))
-    for arm, sign in ((treated, 1), (~treated, -1)):
-        scores[arm] = sign * (values[arm] - values[arm].mean()) / np.count_nonzero(arm)
-    return np.bincount(pd.factorize(codes)[0], scores)[:, None]
+    by_arm = pd.Series(values, dtype=np.float64).groupby(treated)
+    errors = (values - by_arm.transform("mean")) / by_arm.transform("size")
+    return np.bincount(pd.factorize(codes)[0], np.where(treated, errors, -errors))[:, None]
 
 
 def compare_shares(marked: Bools, treated: Bools, codes: Codes) -> float:

@@ -33,7 +33,7 @@ class Feature:
     @property
     def missing(self) -> Bools:
         """True where the value is missing or infinite."""
-        return self.values < 0 if self.kind == "category" else ~np.isfinite(self.values)
+        return np.isnan(self.numbers())
 
     def numbers(self, rows: Any = slice(None)) -> Floats:
         """The values of these rows, codes unchanged, NaN where missing."""
