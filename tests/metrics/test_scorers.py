@@ -142,7 +142,7 @@ def test_without_routing_the_line_to_add_is_shown(model, way, scoring):
     with config_context(enable_metadata_routing=False):
         with pytest.raises(RoutingDisabled, match=LINE):
             searches(model, scoring, 3)[way]()
-        with pytest.raises(ValueError, match=LINE):
+        with pytest.raises(TypeError, match=LINE):
             searches(model, scoring, TrialKFold(3))[way]()
 
 
