@@ -3,7 +3,9 @@
 fit     AUUC-max in memory and from Parquet files, without a choice of the norm and as it comes;
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
-command ``auucmax fit`` with its defaults
+command ``auucmax fit`` with its defaults, and of AUUC-max alone, from Parquet and from CSV
+larger  a table larger than memory: ``auucmax fit`` on a sample, and the SQL of the model over all
+        rows by DuckDB, which may use 4 GB
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
         from a cached DataFrame: AUUC-max packs its columns, Spark ML assembles them to vectors and
@@ -31,12 +33,14 @@ from benchmarks.harness import Case
 SIZES = (100_000, 1_000_000, CRITEO_ROWS)
 STREAM_ROWS = 100_000_000
 FOREST_ROWS = 100_000
+WIDE_ROWS, WIDE = 60_000_000, 60
+WIDE_FILE = 1_000_000
 CHUNK = 2**20  # rows of a file
 REFERENCES = {
     "to TM logistic": ["TM scikit-learn", "TM Spark ML"],
     "to assembled": ["TM Spark ML, assembled"],
     "to TM LightGBM": ["TM LightGBM"],
-    "to in memory": ["auucmax", "auucmax fit"],
+    "to in memory": ["auucmax"],
 }
 LIBRARIES = {
     "auucmax": "memory_auucmax",
@@ -57,7 +61,10 @@ def cases(*, quick: bool = False) -> list[Case]:
         for library, function in LIBRARIES.items()
     ]
     found.append(_case("fit", "CausalML uplift forest", FOREST_ROWS, "forest"))
-    found.append(_case("command", "auucmax fit", sizes[-1], "command"))
+    for kind in ("parquet", "csv"):
+        for model in ("auto", "auucmax"):
+            label = f"auucmax fit -m {model}, {kind}"
+            found.append(_case("command", label, sizes[-1], "command", kind=kind, model=model))
     spark = sizes if quick else SIZES[1:]
     for rows in spark:
         found += [
@@ -70,6 +77,10 @@ def cases(*, quick: bool = False) -> list[Case]:
         found += [
             _case("stream", "auucmax from Parquet", STREAM_ROWS, "stream_auucmax"),
             _case("stream", "AUUC and certificate", STREAM_ROWS, "stream_evaluation"),
+            Case(
+                "larger", "auucmax fit on a sample", WIDE_ROWS, WIDE, f"{__name__}:larger_fit", {}
+            ),
+            Case("larger", "SQL over all rows", WIDE_ROWS, WIDE, f"{__name__}:larger_scores", {}),
         ]
     return found
 
@@ -194,16 +205,82 @@ def parquet_rows(rows: int) -> Path:
 # From the shell
 
 
-def command(rows: int) -> Callable[[], Any]:
+def command(rows: int, kind: str, model: str) -> Callable[[], Any]:
     """The whole command, from the files to the model file."""
+    source = parquet_rows(rows) if kind == "parquet" else csv_rows(rows)
+    return partial(run_fit, source, source.with_suffix(".auucmax"), "-m", model)
+
+
+def run_fit(source: Path, output: Path, *options: str) -> None:
+    """``auucmax fit``, in this process."""
     from auucmax.cli import app
 
-    folder = parquet_rows(rows)
-    line = ["fit", str(folder), "-t", "treatment", "-y", "visit", "-m", "auucmax"]
+    output.unlink(missing_ok=True)
+    line = ["fit", str(source), "-t", "treatment", "-y", "visit", "-o", str(output), *options]
+    app(line, standalone_mode=False)
 
-    def call() -> Any:
-        with tempfile.TemporaryDirectory() as place:
-            return app([*line, "-o", f"{place}/m.model"], standalone_mode=False)
+
+def csv_rows(rows: int) -> Path:
+    """The same rows in one CSV file; made if it is not there."""
+    import duckdb
+
+    file = parquet_rows(rows).with_suffix(".csv")
+    if not file.exists():
+        beside = file.with_suffix(".part")
+        duckdb.sql(f"COPY (FROM '{parquet_rows(rows)}/*.parquet') TO '{beside}' (FORMAT csv)")
+        beside.rename(file)
+    return file
+
+
+# Larger than memory
+
+
+def wide_rows() -> Path:
+    """A folder of Parquet files, 29 GB of random numbers in columns of doubles."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = Path(tempfile.gettempdir()) / "auucmax-benchmarks" / "wide"
+    if folder.exists():
+        return folder
+    beside = folder.with_suffix(".part")
+    beside.mkdir(parents=True, exist_ok=True)
+    for number in range(WIDE_ROWS // WIDE_FILE):
+        rng = np.random.default_rng(number)
+        columns = {f"x{k}": rng.standard_normal(WIDE_FILE) for k in range(WIDE)}
+        treatment = rng.random(WIDE_FILE) < 0.5
+        chance = 0.2 + 0.1 * (columns["x0"] > 0) + 0.1 * treatment * (columns["x1"] > 0)
+        columns["visit"] = (rng.random(WIDE_FILE) < chance).astype(np.int8)
+        columns["treatment"] = treatment.astype(np.int8)
+        columns["person"] = np.arange(number * WIDE_FILE, (number + 1) * WIDE_FILE)
+        file = beside / f"part-{number:04}.parquet"
+        pq.write_table(pa.table(columns), file, use_dictionary=False, compression="none")
+    beside.rename(folder)
+    return folder
+
+
+def larger_fit() -> Callable[[], Any]:
+    """Two models on the sample that fits, from the files to the model file."""
+    people = wide_rows()
+    return partial(run_fit, people, people.with_suffix(".auucmax"), "-m", "tm", "--id", "person")
+
+
+def larger_scores() -> Callable[[], Any]:
+    """Scores of all rows in a Parquet file, by the SQL of the model."""
+    import duckdb
+
+    from auucmax import load
+
+    people = wide_rows()
+    model, scores = load(people.with_suffix(".auucmax")), people.with_suffix(".scores")
+
+    def call() -> None:
+        with duckdb.connect() as db:
+            db.execute("SET memory_limit = '4GB'; SET preserve_insertion_order = false")
+            db.execute(f"CREATE VIEW people AS FROM '{people}/*.parquet'")
+            sql = model.to_sql(table="people", keep=["person"])
+            db.execute(f"COPY ({sql}) TO '{scores}' (FORMAT parquet)")
+            assert db.sql(f"SELECT count(*) FROM '{scores}'").fetchone() == (WIDE_ROWS,)
 
     return call
 
@@ -289,7 +366,7 @@ def summary(records: list[dict[str, Any]]) -> str:
     return "\n".join(
         f"resident {library:<22} {rows:>12,} rows: {record['resident_mb']:8,.0f} MB"
         for (case, library, rows), record in _known(records).items()
-        if (case in ("fit", "stream") and "auucmax" in library) or case == "stream"
+        if (case == "fit" and "auucmax" in library) or case in ("stream", "command", "larger")
     )
 
 

@@ -57,7 +57,7 @@ class Peer(NamedTuple):
 class OfPeer(UpliftEstimator):
     """A model of another library, by its name in PEERS; of many rows it may learn from a part."""
 
-    _binary_outcome = True
+    needs_binary = True
 
     def __init__(self, name: str, random_state: int = 0, control: Any = None) -> None:
         self.name = name

@@ -69,7 +69,7 @@ class OnEnsemble(UpliftEstimator):
     is the one with the best AUUC on halves of the folds that w has not learnt from either.
     """
 
-    _binary_outcome = True
+    needs_binary = True
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class AUUCNet(UpliftEstimator):
     ``auuc_epochs=0`` it stays the likelihood fit.
     """
 
-    _binary_outcome = True
+    needs_binary = True
 
     def __init__(
         self,

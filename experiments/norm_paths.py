@@ -16,7 +16,7 @@ import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.certificates.paper import paper_bound
-from auucmax.estimators.norm_search import LinearPath, TrainingRows
+from auucmax.estimators.norm_search import LinearObjective, LinearPath
 from auucmax.estimators.scaling import fit_scaling, scaled_radius
 from auucmax.pairs import OutcomeLevels, s_poly
 from auucmax.rows import ArrayRows
@@ -130,8 +130,10 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     X = train.X.to_numpy()
     rows = ArrayRows(X, train.y.astype(np.float64), train.treated)
     scaling = fit_scaling(X, family.scale)
-    training = TrainingRows(rows, OutcomeLevels.of(rows), family.weights, scaling.factor)
-    linear = LinearPath(s_poly(MU), "auto", task.split)
+    training = LinearObjective(
+        rows, OutcomeLevels.of(rows), family.weights, s_poly(MU), scaling.factor
+    )
+    linear = LinearPath("auto", task.split)
     top = linear.top_fit(training)
     free = float(np.linalg.norm(top.solution.w))
     norms = [part * free for part in RELATIVE_PARTS]
@@ -145,7 +147,9 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     ):
         how = {"treatment": rows.treated[judge]}
         fitted = linear.fit(training.take(learn), grid)
-        judged.append([auuc_score(rows.y[judge], X[judge] @ c.coef, **how) for c in fitted])
+        judged.append(
+            [auuc_score(rows.y[judge], X[judge] @ (c.w * scaling.factor), **how) for c in fitted]
+        )
     by_fold = np.array(judged)
     seconds = time.perf_counter() - start
     test_rows = test.X.to_numpy()
@@ -153,7 +157,8 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
         "part": [*RELATIVE_PARTS, *[None] * (len(norms) - len(RELATIVE_PARTS))],
         "norm": norms,
         "auuc": [
-            auuc_score(test.y, test_rows @ c.coef, treatment=test.treatment) for c in candidates
+            auuc_score(test.y, test_rows @ (c.w * scaling.factor), treatment=test.treatment)
+            for c in candidates
         ],
         "cv": by_fold.mean(axis=0).tolist(),
         "cv_standard_error": (by_fold.std(axis=0, ddof=1) / len(by_fold) ** 0.5).tolist(),
@@ -162,9 +167,9 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
         path[f"bound_{mu:g}"] = [
             paper_bound(
                 rows.y,
-                X @ c.coef,
+                X @ (c.w * scaling.factor),
                 treatment=rows.treated,
-                norm=c.norm * mu / MU,
+                norm=c.radius * mu / MU,
                 radius=scaled_radius(X, scaling),
             ).lower
             for c in candidates

@@ -135,7 +135,7 @@ class ClassMeans(UpliftEstimator):
     [0.0, 2.0]
     """
 
-    _binary_outcome = True
+    needs_binary = True
 
     def __init__(self, scale: str = "min-max", control: Any = None) -> None:
         self.scale = scale

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from auucmax.campaign.forecast import ForecastVerdict
+from auucmax.campaign.verify import ForecastVerdict
 
 pytestmark = pytest.mark.gate
 

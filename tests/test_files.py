@@ -58,7 +58,7 @@ def test_the_working_folder_will_do(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [(".", "got the folder"), ("no/list.csv", "should exist"), ("pipe", "a device")],
+    [(".", "a folder or a device"), ("no/list.csv", "should exist"), ("pipe", "a device")],
 )
 def test_what_is_no_place_for_a_file(tmp_path, name, words):
     os.mkfifo(tmp_path / "pipe")

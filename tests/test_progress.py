@@ -115,5 +115,5 @@ def test_a_fit_shows_its_parts_up_to_the_model_that_is_kept(tmp_path):
     assert code == 0, text
     for part in ("fold 5 of 5", "the model that is kept"):  # the first ones may be too quick
         assert f"fitting auto: {part}" in text
-    assert re.search(r"fold 3 of 5 .*about \d+ (second|minute)s? left", text)
+    assert re.search(r"fold [2-5] of 5 .*about \d+ (second|minute)s? left", text)
     assert "fitting auto" not in output

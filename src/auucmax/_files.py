@@ -62,16 +62,15 @@ def check_target(
     which cannot be made again, unless it ``is_own``: what replaces such a file.
     """
     target, shown = Path(path), without_passwords(os.fspath(path))
-    if target.is_dir():
-        raise ValueError(f"the output should be a file, got the folder {shown}. Name a file in it.")
-    if not target.absolute().parent.is_dir():
-        raise ValueError(f"the folder of the output should exist, got {shown}. Make it first.")
+    folder = target.absolute().parent
     if target.exists() and not target.is_file():  # a device would be replaced by a file
-        raise ValueError(f"the output should be a file, got {shown}, a device. Name a file.")
-    if not os.access(target.absolute().parent, os.W_OK):
         raise ValueError(
-            f"the folder of the output should be one that you may write to, got {shown}. Name a "
-            f"file elsewhere."
+            f"the output should be a file, got {shown}, a folder or a device. Name a file."
+        )
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(
+            f"the folder of the output should exist and be one that you may write to, got {shown}. "
+            f"Make it first, or name a file elsewhere."
         )
     given = [Path(file) for source in inputs for file in files_at(os.fspath(source))]
     given += [file for folder in given if folder.is_dir() for file in folder.rglob("*")]

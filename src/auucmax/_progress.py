@@ -27,17 +27,11 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     if is_quiet() or not sys.stderr.isatty():
         yield from items
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    started = time.perf_counter()
-    with Progress(console=Console(stderr=True), transient=True, disable=False) as progress:
-        task = progress.add_task(escape(visible(label)), total=total, visible=False)
+    with working_on(label) as work:
+        work.expect(total)
         for item in items:
-            yield item
-            late = time.perf_counter() - started > PATIENCE
-            progress.update(task, advance=1, visible=late)
+            with work.part(size=1):
+                yield item
 
 
 class Work:
@@ -57,9 +51,9 @@ class Work:
         self.total, self._times = total, [(0.0, time.perf_counter())]
 
     @contextmanager
-    def part(self, what: str, size: float = 0.0) -> Iterator[None]:
+    def part(self, what: str = "", size: float = 0.0) -> Iterator[None]:
         """Record progress while one part runs."""
-        self.now = f"{self.label}: {what}"
+        self.now = f"{self.label}: {what}" if what else self.label
         yield
         self.done += size
         if not size or not self._times:

@@ -107,26 +107,14 @@ def check_treatment(
     without it, a label "control" is.
     """
     array = check_labels(treatment, "treatment", n_rows)
-    is_numeric = array.dtype.kind in "biuf"
-    levels: list[Any] = [False, True]
-    if array.dtype.kind in "iu" and array.min() == 0 and array.max() == 1:
-        levels = [0, 1]  # without the table of all values that the general way takes
-    elif array.dtype != bool:
-        levels = sorted(pd.unique(array).tolist(), key=None if is_numeric else str)
+    levels = sorted(pd.unique(array).tolist(), key=None if array.dtype.kind in "biuf" else str)
     if control is None:
         control = control_among(levels)
-    if control is None and not set(levels) <= {0, 1}:
-        got, advice = ", got", "Keep the rows of one arm and the control, coded 1 and 0."
-        if not is_numeric:
-            got = ", or come with the label of the control group; got the labels"
-            advice = f"Pass control=..., for example control={levels[0]!r}."
-        elif len(levels) <= 2:
-            advice = "Pass control=... to name the value of the control group."
-        raise ValueError(f"treatment should be 0/1 or boolean{got} {listed(levels)}. {advice}")
-    if len(levels) > 2:
+    if len(levels) > 2 or (control is None and not set(levels) <= {0, 1}):
         raise ValueError(
-            f"treatment should have two levels, got {len(levels)}: {listed(levels)}. "
-            f"Keep the rows of one arm and the control."
+            f"treatment should be 0/1 or boolean, or have two levels, of which control names one, "
+            f"got {listed(levels)}. Keep the rows of one arm and the control; pass control=..., "
+            f"for example control={levels[0]!r}."
         )
     if control is not None and control not in levels:
         raise ValueError(
@@ -263,14 +251,13 @@ def check_shares(share: float | ArrayLike) -> Floats:
         shares = np.atleast_1d(np.asarray(share, dtype=np.float64))
     except (TypeError, ValueError):
         shares = np.array([])
-    if shares.ndim != 1 or len(shares) == 0 or not np.isfinite(shares).all():
+    # np.arange(0, 1.01, 0.05) passes 1 a bit.
+    is_share = (shares >= -1e-9) & (shares <= 1 + 1e-9)
+    if shares.ndim != 1 or len(shares) == 0 or not is_share.all():
         raise InputError(
-            "share", "a number or a list of numbers between 0 and 1", repr(share),
+            "share", "a number or a list of numbers between 0 and 1", f"{share!r:.80}",
             "0.3 means the top 30 percent.",
         )  # fmt: skip
-    if shares.min() < -1e-9 or shares.max() > 1 + 1e-9:  # np.arange(0, 1.01, 0.05) passes 1 a bit
-        got = f"{shares.min():g}" + (f" to {shares.max():g}" if len(shares) > 1 else "")
-        raise InputError("share", "between 0 and 1", got, "0.3 means the top 30 percent.")
     return np.clip(shares, 0, 1)
 
 

@@ -24,7 +24,7 @@ from auucmax.model import UpliftModel, load
 from auucmax.present import model_card, write_report
 
 FLAVOR_NAME = "auucmax"
-_FILE, _PAGE, _EVIDENCE, _CARD = "model.auucmax", "report.html", "evidence.json", "README.md"
+_FILE = "model.auucmax"
 # Types of MLflow by kind of column. Texts stand for the numbers and booleans of a category, too.
 _TYPES = {
     "number": "double", "code": "double", "boolean": "boolean", "category": "string",
@@ -59,93 +59,63 @@ def save_model(
     pip_requirements, extra_pip_requirements : instead of, or in addition to, this version of
         auucmax.
     """
-    mlflow = import_optional("mlflow", extra="mlflow")
+    pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
     folder = Path(path).resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
             "path", "a new or empty folder", f"{folder.name}, with files", "Name another one."
         )
+    if pip_requirements is None:
+        extra = extra_pip_requirements or []
+        extra = [f"-r {extra}"] if isinstance(extra, str) else extra
+        pip_requirements, extra_pip_requirements = [*get_default_pip_requirements(), *extra], None
     there = next(parent for parent in folder.parents if parent.exists())
     # In a private folder, which is renamed when it is whole: half a folder would be in the way of
     # the next attempt, and files that others put there meanwhile are not ours to remove.
     with tempfile.TemporaryDirectory(prefix=".auucmax-", dir=there) as private:
         whole = Path(private) / folder.name
-        whole.mkdir()
-        model.save(whole / _FILE)
-        write_report(model, whole / _PAGE)
-        (whole / _CARD).write_text(model_card(model), encoding="utf-8")
-        evidence = json.dumps(model.evidence.to_json(), allow_nan=False, indent=1)
-        (whole / _EVIDENCE).write_text(evidence, encoding="utf-8")
-        described = mlflow.models.Model() if mlflow_model is None else mlflow_model
+        described = pyfunc.Model() if mlflow_model is None else mlflow_model
         described.signature = signature_of(model) if signature is None else signature
         if metadata is not None:
             described.metadata = dict(metadata)
-        _describe(model, whole, described)
-        _write_environment(whole, pip_requirements, extra_pip_requirements)
+        described.add_flavor(
+            FLAVOR_NAME,
+            auucmax_version=__version__,
+            data=_FILE,
+            model=model.recipe.model,
+            arms=list(model.arms),
+        )
+        pyfunc.save_model(
+            str(whole),
+            loader_module=__name__,
+            mlflow_model=described,
+            pip_requirements=pip_requirements,
+            extra_pip_requirements=extra_pip_requirements,
+        )
+        model.save(whole / _FILE)
+        write_report(model, whole / "report.html")
+        (whole / "README.md").write_text(model_card(model), encoding="utf-8")
+        evidence = json.dumps(model.evidence.to_json(), allow_nan=False, indent=1)
+        (whole / "evidence.json").write_text(evidence, encoding="utf-8")
+        described.model_size_bytes = sum(file.stat().st_size for file in whole.iterdir())
+        described.save(str(whole / "MLmodel"))
         folder.parent.mkdir(parents=True, exist_ok=True)
         if folder.exists():
             folder.rmdir()
         whole.rename(folder)
 
 
-def _describe(model: UpliftModel, folder: Path, described: Any) -> None:
-    """Write the ``MLmodel`` file."""
-    pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
-    pyfunc.add_to_model(
-        described,
-        loader_module="auucmax.mlflow",
-        data=_FILE,
-        conda_env="conda.yaml",
-        python_env="python_env.yaml",
-    )
-    described.add_flavor(
-        FLAVOR_NAME,
-        auucmax_version=__version__,
-        data=_FILE,
-        model=model.recipe.model,
-        arms=list(model.arms),
-    )
-    described.model_size_bytes = sum(file.stat().st_size for file in folder.iterdir())
-    described.save(str(folder / "MLmodel"))
-
-
-def _write_environment(
-    folder: Path, own: Sequence[str] | str | None, extra: Sequence[str] | str | None
-) -> None:
-    """Write the environment files of the model."""
-    environment = import_optional("mlflow.utils.environment", extra="mlflow")
-    yaml = import_optional("yaml", extra="mlflow")
-    usual = None if own is not None else get_default_pip_requirements()
-    conda, requirements, constraints = environment._process_pip_requirements(usual, own, extra)
-    (folder / "conda.yaml").write_text(yaml.safe_dump(conda, default_flow_style=False))
-    (folder / "requirements.txt").write_text("\n".join(requirements))
-    if constraints:
-        (folder / "constraints.txt").write_text("\n".join(constraints))
-    environment._PythonEnv.current().to_yaml(str(folder / "python_env.yaml"))
-
-
-def log_model(
-    model: UpliftModel,
-    name: str = "model",
-    *,
-    registered_model_name: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    tags: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Any:
+def log_model(model: UpliftModel, name: str = "model", **options: Any) -> Any:
     """Log a model to the current (or a new) run; return MLflow's ``ModelInfo``.
 
-    Its page, card and evidence are artifacts of it. ``options`` are those of :func:`save_model`;
-    the others are those of ``log_model`` of any flavour.
+    Its page, card and evidence are artifacts of it. ``options`` are those of :func:`save_model`,
+    and those of ``log_model`` of any flavour: ``registered_model_name``, ``params``, ``tags``.
     """
     mlflow = import_optional("mlflow", extra="mlflow")
     return mlflow.models.Model.log(
         artifact_path=None,  # the former word for the name
         name=name,
         flavor=sys.modules[__name__],
-        registered_model_name=registered_model_name,
-        params=None if params is None else dict(params),
-        tags=None if tags is None else dict(tags),
         model=model,
         **options,
     )
@@ -164,14 +134,15 @@ def load_model(model_uri: str | Path) -> UpliftModel:
             "the model", f"of the flavour {FLAVOR_NAME}", visible(", ".join(flavors))[:200],
             "Load it by the library that saved it.",
         )  # fmt: skip
-    return _loaded(Path(folder) / _FILE)
+    return _loaded(Path(folder))
 
 
-def _loaded(file: Path) -> UpliftModel:
-    """Load a model file that lies in the folder (no links)."""
-    if not file.resolve().is_relative_to(file.parent.resolve()):
+def _loaded(folder: Path) -> UpliftModel:
+    """Load the model file of a folder, which must lie in it (no links)."""
+    file = (folder / _FILE).resolve()
+    if file.parent != folder.resolve():
         raise InputError(
-            visible(file.name), "a file of the model's folder", "a link out of it",
+            _FILE, "a file of the model's folder", "a link out of it",
             "Log the model again, or copy the file into the folder.",
         )  # fmt: skip
     return load(file)
@@ -183,12 +154,12 @@ def signature_of(model: UpliftModel) -> Any:
     Numbers are doubles, into which MLflow turns no 64-bit integers: convert these, or pass another
     signature.
     """
+    types = import_optional("mlflow.types", extra="mlflow")
     models = import_optional("mlflow.models", extra="mlflow")
-    schema = import_optional("mlflow.types.schema", extra="mlflow")
-    inputs = [schema.ColSpec(_TYPES[kind], name) for name, kind in model.inputs.items()]
-    outputs = [schema.ColSpec("double", name) for name in model.score_names]
-    outputs.append(schema.ColSpec("string", "arm"))
-    return models.ModelSignature(schema.Schema(inputs), schema.Schema(outputs))
+    inputs = [types.ColSpec(_TYPES[kind], name) for name, kind in model.inputs.items()]
+    outputs = [types.ColSpec("double", name) for name in model.score_names]
+    outputs.append(types.ColSpec("string", "arm"))
+    return models.ModelSignature(types.Schema(inputs), types.Schema(outputs))
 
 
 def _load_pyfunc(path: str) -> _Scores:

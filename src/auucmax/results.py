@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -24,6 +24,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 Numbers = tuple[float, ...]
 MaybeNumbers = tuple[float | None, ...]
+Range = tuple[float, float]
 _STRICT: Any = {"extra": "forbid", "allow_inf_nan": False}
 
 
@@ -33,13 +34,10 @@ class Shown:
     Dataclasses need ``repr=False``, or they would write all fields.
     """
 
-    __slots__ = ()
-
     def __str__(self) -> str:
         return str(import_module("auucmax.present.brief").text(self))
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return str(import_module("auucmax.present.brief").html(self))
@@ -57,22 +55,18 @@ class Result(Shown):
     Share(value=0.5)
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls) -> None:
         cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
         dataclass(frozen=True, kw_only=True)(cls)
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON."""
-        kind: Any = type(self)
-        found: dict[str, Any] = _adapter(kind).dump_python(self, mode="json")
-        return found
+    def to_json(self) -> Any:
+        """The result as plain JSON: a dictionary."""
+        return _adapter(type(self)).dump_python(self, mode="json")  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """Restore a result from :meth:`to_json`; raise a ValueError for anything else."""
-        found: Self = read_json(cls, values)
-        return found
+        return read_json(cls, values)
 
 
 def read_json(kind: type, values: Any) -> Any:
@@ -110,9 +104,9 @@ def _adapter(kind: type) -> Any:
     return TypeAdapter(kind, config=None if hasattr(kind, "__pydantic_config__") else _STRICT)
 
 
-def _check_lengths(*columns: tuple[Any, ...]) -> None:
-    """Raise a ValueError unless the columns have the same length."""
-    if len({len(column) for column in columns}) > 1:
+def _check_lengths(*columns: Sized | None) -> None:
+    """Raise a ValueError unless the columns that are known have the same length."""
+    if len({len(column) for column in columns if column is not None}) > 1:
         raise ValueError("columns should have one length.")
 
 
@@ -184,6 +178,13 @@ class Estimate(Result):
     p_value: float | None = None
     missing: str | None = None
 
+    def scaled(self, factor: float, shift: float = 0.0) -> Estimate:
+        """The estimate times a positive ``factor``, plus ``shift``."""
+        ends = (None if end is None else factor * end + shift for end in (self.lower, self.upper))
+        se = None if self.se is None else factor * self.se
+        lower, upper = ends
+        return replace(self, value=factor * self.value + shift, se=se, lower=lower, upper=upper)
+
 
 class Outcome(Result):
     """The outcome of a trial; ``range``: the lowest and highest value that certificates count."""
@@ -191,7 +192,7 @@ class Outcome(Result):
     name: str
     kind: Kind
     lower_is_better: bool = False
-    range: tuple[float, float] | None = None
+    range: Range | None = None
 
     @property
     def gain(self) -> str:
@@ -223,8 +224,9 @@ class Roles(Result):
     @property
     def columns(self) -> list[str]:
         """All columns needed to read a trial."""
-        more = (*self.features, self.id, self.groups, *(name for _, name in self.propensity))
-        return list(dict.fromkeys(n for n in (self.treatment, self.outcome.name, *more) if n))
+        chances = [name for _, name in self.propensity]
+        names = [self.treatment, self.outcome.name, *self.features, self.id, self.groups, *chances]
+        return [name for name in dict.fromkeys(names) if name]
 
 
 class Curve(Result):
@@ -249,16 +251,14 @@ class Curve(Result):
     missing: str | None = None
 
     def __post_init__(self) -> None:
-        columns = (
-            self.shares, self.gain, self.se, self.lower, self.upper, self.band_lower,
+        _check_lengths(
+            self.spend, self.shares, self.gain, self.se, self.lower, self.upper, self.band_lower,
             self.band_upper, self.random,
         )  # fmt: skip
-        is_whole = all(len(column) == len(self.spend) for column in columns)
+        _check_lengths(self.costs, *self.shares)
         rises = all(low < high for low, high in pairwise(self.spend))
-        if not is_whole or not rises or any(len(row) != len(self.costs) for row in self.shares):
-            raise ValueError("a curve should have columns of one length and a rising spend.")
-        if any(abs(part - 0.5) > 0.5 + 1e-6 for row in self.shares for part in row):
-            raise ValueError("shares of people should be between 0 and 1.")
+        if not rises or any(abs(part - 0.5) > 0.5 + 1e-6 for row in self.shares for part in row):
+            raise ValueError("a curve should have a rising spend, and shares between 0 and 1.")
 
 
 class Contrast(Result):
@@ -296,14 +296,14 @@ class Certificate(Result):
     gain: float
     delta: float
     n_rows: int
-    trained_on: tuple[float, float] = (1.0, 1.0)
+    trained_on: Range = (1.0, 1.0)
     n_models: int = 1
     n_candidates: int = 1
     auuc: float | None = None
     over_random: float | None = None
     budget: float | None = None
     spent: float | None = None
-    counted: tuple[float, float] = (0.0, 1.0)
+    counted: Range = (0.0, 1.0)
     beyond: float = 0.0
 
 
@@ -411,8 +411,7 @@ class Deciles(Result):
     predicted: MaybeNumbers | None
 
     def __post_init__(self) -> None:
-        columns = self.uplift, self.se, self.lower, self.upper, self.predicted or self.n_rows
-        _check_lengths(self.n_rows, *columns)
+        _check_lengths(self.n_rows, self.uplift, self.se, self.lower, self.upper, self.predicted)
 
 
 class ArmRows(Result):
@@ -423,14 +422,6 @@ class ArmRows(Result):
     mean: float
     n_events: int | None
     n_groups: int | None
-
-
-class Ratio(Result):
-    """Share of the total effect captured by treating a share, with Fieller's interval."""
-
-    value: float
-    lower: float
-    upper: float
 
 
 class TestedFacts(TypedDict):
@@ -491,13 +482,13 @@ class CheckFacts(TypedDict):
     doubts: list[SuspectFacts]
     differences: list[DifferenceFacts]
     missing: list[dict[str, Any]]
-    n_differences: int
 
 
 class ArmEvidence(Result):
     """Evidence for one arm against the control; its curve ends at everyone.
 
-    ``people``: the top of the ranking at several shares.
+    ``ratio``: the part of the total effect that each share captures. ``people``: the top of the
+    ranking at several shares.
     """
 
     arm: str
@@ -509,7 +500,7 @@ class ArmEvidence(Result):
     qini: float
     n_levels: int
     curve: Curve
-    ratio: tuple[Ratio | None, ...]
+    ratio: tuple[Estimate | None, ...]
     risk: Numbers | None
     deciles: Deciles
     rivals: tuple[Contrast, ...]
@@ -519,12 +510,11 @@ class ArmEvidence(Result):
     drivers: Drivers | None
     people: tuple[People, ...]
     check: CheckFacts | None
-    propensity: tuple[float, float] | None = None
+    propensity: Range | None = None
 
     def __post_init__(self) -> None:
-        columns = (self.ratio, self.risk, *(one.curve for one in self.rivals))
-        if any(own is not None and len(own) != len(self.curve.spend) for own in columns):
-            raise ValueError("numbers at shares should be as many as the curve has.")
+        rivals = (one.curve for one in self.rivals)
+        _check_lengths(self.curve.spend, self.ratio, self.risk, *rivals)
 
 
 class PolicyEvidence(Result):
@@ -600,8 +590,7 @@ class Decision(Result):
     """A decision whether to treat, with its plan.
 
     ``better``: a plan whose gain or profit is significant, if this one's is not; ``everyone``: with
-    one arm, the plan of treating everyone; ``certain``: the plan with the highest guarantee, if
-    this one has none.
+    one arm, the plan of treating everyone.
     """
 
     outcome: Outcome
@@ -610,7 +599,6 @@ class Decision(Result):
     plan: Plan
     better: Plan | None = None
     everyone: Plan | None = None
-    certain: Plan | None = None
 
     @property
     def is_good(self) -> bool:
@@ -635,7 +623,6 @@ class Fit(Result):
     dropped: dict[str, str]
     codes: tuple[str, ...]
     quantities: tuple[str, ...]
-    warnings: tuple[str, ...]
     decimal: str | None = None
     file: str | None = None
 

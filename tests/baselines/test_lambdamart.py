@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from auucmax import auuc_inference, auuc_score, make_trial
+from auucmax import TrialKFold, auuc_inference, auuc_score, make_trial
 from auucmax.baselines.lambdamart import (
     PromotedGainObjective,
     UpliftLambdaMART,
     _groups,
-    _start_ndcg,
 )
 from auucmax.baselines.reference import pair_gradients_slow
 from auucmax.rows import ArrayRows
@@ -286,14 +285,11 @@ def test_early_stopping(rows, gain):
 
 def test_the_path_is_auuc_of_rows_that_were_left_out(rows):
     """By hand: the folds' models, fitted on their own, score the held-out rows."""
-    from auucmax.baselines.lambdamart import _folds
-
     X, y, t = rows
     model = UpliftLambdaMART(n_trees=4, patience=9, n_jobs=1, random_state=7).fit(X, y, treatment=t)
     rng = np.random.default_rng(7)
     rng.integers(2**31 - 1)
-    folds = _folds(ArrayRows(X, y, t == 1, None), rng)
-    assert len(folds) == 5
+    folds = TrialKFold(5, by="treatment-outcome", random_state=rng).split(X, y, treatment=t)
     by_hand = [
         UpliftLambdaMART(n_trees=4, early_stopping=None, n_jobs=1)
         .fit(X[train], y[train], treatment=t[train])
@@ -404,24 +400,24 @@ def test_what_the_built_in_ranker_is_told():
     treated = np.array([1, 0, 1, 0, 1, 1, 1, 1], dtype=bool)
     model = UpliftLambdaMART("ndcg", min_leaf_share=0.25)
     rows = ArrayRows(np.arange(8.0)[:, None], y, treated, None)
-    params, data, gradients = _start_ndcg(model, rows, np.random.default_rng(0))
-    assert gradients is None
-    in_order = np.argsort(data["data"][:, 0])
-    assert data["label"][in_order].tolist() == [2, 0, 1, 1, 2, 1, 1, 1]
+    run = model._run(rows, 0, np.random.default_rng(0))
+    params = run.booster.params
+    assert run.objective is None
+    order, _ = _groups(2 * treated + (y == 1), 500, np.random.default_rng(0))
+    label = run.booster.train_set.get_label()[np.argsort(order)]
+    assert label.tolist() == [2, 0, 1, 1, 2, 1, 1, 1]
     gains = np.array(params["label_gain"])  # proportional to 0, 1/n_C, 1/n_T + 1/n_C
     assert gains / gains[2] == pytest.approx([0, (1 / 2) / (1 / 6 + 1 / 2), 1])
     assert params["lambdarank_truncation_level"] == 8
     assert params["min_data_in_leaf"] == 2
 
 
-def test_missing_values_importances_pickle_and_parameters(rows):
+def test_missing_values_pickle_and_parameters(rows):
     X, y, t = rows
     X = X.copy()
     X[::3, 0] = np.nan
     model = UpliftLambdaMART(n_leaves=2, **SMALL).fit(X, y, treatment=t)
     assert np.isfinite(model.predict(X)).all()
-    assert model.feature_importances_.shape == (5,)
-    assert model.feature_importances_.sum() > 0
     assert model.n_parameters_ == 8 * 3  # stumps
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
 

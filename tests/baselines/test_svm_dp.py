@@ -81,7 +81,7 @@ def test_sums_are_those_over_all_pairs(seed, width):
     assert point.gradient == pytest.approx(w - v)
     inside = (z < 1) & (z > 1 - width)
     bend = (gaps.T * (counts * inside)) @ gaps / width
-    assert point.hessian == pytest.approx(np.eye(3) + C * bend)
+    assert point.hessian() == pytest.approx(np.eye(3) + C * bend)
 
 
 def test_the_gradient_is_that_of_the_rounded_hinge():

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.campaign.contrasts import CellMeans, minus, scaled
+from auucmax.campaign.contrasts import CellMeans, minus
 from auucmax.metrics.intervals import ArmMean, score_limits
 from auucmax.results import Estimate
 
@@ -29,7 +29,10 @@ def numbers(own):
 def test_two_arms_have_newcombes_interval():
     y, treated, _ = cells(0)
     found = effect(CellMeans(y, treated, np.zeros(len(y), dtype=np.intp)), np.ones(1))
-    arms = [ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum()) for arm in (treated, ~treated)]
+    arms = [
+        ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum(), sign)
+        for arm, sign in ((treated, 1), (~treated, -1))
+    ]
     expected = score_limits(arms[0].mean - arms[1].mean, arms, 1.959964)
     assert [found.lower, found.upper] == pytest.approx(expected, abs=1e-6)
     errors = [y[arm].var(ddof=1) / arm.sum() for arm in (treated, ~treated)]
@@ -87,5 +90,5 @@ def test_the_difference_of_two_has_both_reasons():
     known = Estimate(value=1.0, se=1.0, lower=0.0, upper=2.0)
     unknown = Estimate(value=1.0, se=1.0, missing="few rows")
     assert minus(known, unknown).missing == minus(unknown, known).missing == "few rows"
-    assert scaled(minus(known, known), 2.0).lower == pytest.approx(-2 * np.sqrt(2))
-    assert scaled(known, 2.0, -1.0).upper == 3.0
+    assert minus(known, known).scaled(2.0).lower == pytest.approx(-2 * np.sqrt(2))
+    assert known.scaled(2.0, -1.0).upper == 3.0

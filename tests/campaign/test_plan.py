@@ -193,7 +193,7 @@ def test_a_model_that_is_no_pilot(model):
     [
         ({"gain": None}, "gain"),
         ({"gain": 0.0}, "gain"),
-        ({"explained": 0.5}, "gain"),
+        ({"explained": 0.5}, "explained"),
         ({"gain": None, "effect_sd": 0.1, "explained": 1.5}, "explained"),
         ({"base_rate": 1.2}, "base_rate"),
         ({"base_rate": None}, "base_rate"),

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.campaign.people import ARMS, run_campaign
 
 from auucmax.campaign import verify
-from auucmax.campaign.forecast import ForecastVerdict, verdict_on
-from auucmax.campaign.verify import Verification
+from auucmax.campaign.verify import ForecastVerdict, Verification, verdict_on
 from auucmax.data import FailedCheckError
 from auucmax.results import Estimate, State, Why
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.certificates import anytime, kernels
-from auucmax.certificates.anytime import AnytimeBets, WaitingRows, superblock_cuts
+from auucmax.certificates.anytime import AnytimeBets, superblock_cuts
 from auucmax.certificates.blocks import block_floor
 from auucmax.certificates.reference import anytime_wealth_slow
 from auucmax.metrics import auuc_inference
@@ -54,8 +54,7 @@ def test_any_number_of_calls_is_one_call(data):
         own = (getattr(bets.wealth, name) for bets in (whole, split))
         np.testing.assert_array_equal(*own)
     np.testing.assert_allclose(whole.sums, split.sums, rtol=0, atol=1e-9)
-    for name, own in vars(whole.waiting).items():
-        np.testing.assert_array_equal(own, getattr(split.waiting, name))
+    np.testing.assert_array_equal(whole.waiting, split.waiting)
 
 
 @given(st.lists(st.booleans(), max_size=120))
@@ -129,7 +128,7 @@ def test_no_statistic_is_below_its_floor():
 def test_rows_of_one_arm_wait():
     bets = played(np.ones(1000), np.zeros(1000), np.ones(1000, bool))
     assert bets.n_rows == 0
-    assert len(bets.waiting.y) == 1000
+    assert bets.waiting.shape == (5, 1000)
     assert np.isnan(bets.estimates).all()
 
 
@@ -138,12 +137,6 @@ def test_a_much_larger_arm_is_used_in_part():
     assert bets.n_superblocks >= 5
     assert bets.n_blocks <= rows[2].sum()
     assert np.isfinite(bets.wealth.limits(LEVEL)).all()
-
-
-def test_waiting_rows_add_up_in_order():
-    rows = WaitingRows.of(*drawn(10))
-    again = rows.part(0, 4).then(rows.part(4))
-    np.testing.assert_array_equal(again.score, rows.score)
 
 
 def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
@@ -161,7 +154,7 @@ def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
 def test_no_block_is_smaller_than_the_smallest(n_treated, n_control):
     if n_treated + n_control < anytime.SUPERBLOCK_ROWS:
         n_treated += anytime.SUPERBLOCK_ROWS
-    sizes = np.diff(anytime._design(n_treated, n_control), axis=1, prepend=0)
+    sizes = np.diff(anytime._ends(n_treated, n_control), axis=1, prepend=0)
     assert sizes.min() >= 1
     assert sizes.sum(axis=0).min() >= anytime.SMALLEST_BLOCK
 
@@ -191,13 +184,13 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
     chance = np.random.default_rng(1).choice([0.2, 0.5, 0.8], len(y))
     bets = AnytimeBets.fresh(least=0.2)
     bets.add(y, score, treated, LEVEL, None, chance)
-    assert (bets.n_superblocks, bets.n_blocks, len(bets.waiting.y)) == (3, 6, 0)
-    mu_treated, mu_control = bets.known.means
+    assert (bets.n_superblocks, bets.n_blocks, bets.waiting.shape) == (3, 6, (5, 0))
+    mu_control, mu_treated = bets.known.means
     m = (1 - chance) * mu_treated + chance * mu_control
     h = (y - m) / np.where(treated, chance, chance - 1)
     ws = []
     for number in range(3):
-        state = np.array([anytime._seed(0, number)], np.uint64)
+        state = np.random.SeedSequence([0, number]).generate_state(1, np.uint64)
         rows = np.arange(14 * (number + 1), 14 * (number + 2), dtype=np.int32)
         none = np.empty(0, np.int32)
         kernels.redeal(rows, 0, 14, none, none, state, rows)
@@ -205,8 +198,8 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
             own = score[block]
             below = (own[:, None] > own).sum(1) + (own[:, None] == own).sum(1) / 2 - 0.5
             ws.append((h[block] * (below / 6 - 0.5)).mean())
-    expected = np.log1p(bets._bets(LEVEL)[0, 0] * np.array(ws)[:, None]).sum(axis=0)
+    expected = np.log1p(bets.known.bets(LEVEL)[0, 0] * np.array(ws)[:, None]).sum(axis=0)
     np.testing.assert_allclose(bets.wealth.credit[0, 0], expected, atol=1e-12)
     assert bets.estimates[0] == pytest.approx(np.mean(ws))
     assert bets.estimates[1] == pytest.approx(h[14:].mean())
-    assert np.min(ws) >= -bets.known.floors(0.2)[0]
+    assert np.min(ws) >= -bets.known.floors[0]

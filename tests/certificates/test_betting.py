@@ -51,7 +51,7 @@ def test_wealth_agrees_with_its_twin(seed, theta, n_blocks):
     )
     slow = hedged_wealth_slow(w, superblocks, deviation, theta, 0.6, 0.05)
     assert out[0] == pytest.approx(slow, rel=1e-9)
-    fixed = kernels.log_wealth(w, superblocks, theta, 0.3)
+    fixed = kernels.log_wealth(w, superblocks, theta, np.array([0.3])).sum()
     parts = np.split(1 + 0.3 * (w - theta), superblocks[:-1])
     assert fixed == pytest.approx(np.log(np.prod([p.prod(axis=0).mean() for p in parts])))
 
@@ -106,7 +106,9 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
                 )
             else:
                 ends = design.superblocks
-                out = np.exp([kernels.log_wealth(w, ends, value, 0.7) for value in grid])
+                bet = np.array([0.7])
+                won = [kernels.log_wealth(w, ends, value, bet).sum() for value in grid]
+                out = np.exp(won)
             wealth[number] += out / 2
     expected = chance @ wealth
     at_truth = int(np.flatnonzero(grid == truth)[0])

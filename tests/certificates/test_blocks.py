@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.certificates import anytime, kernels
+from auucmax.certificates import kernels
 from auucmax.certificates.blocks import (
     CENTRES,
     BlockDesign,
@@ -157,8 +157,16 @@ def test_units_of_all_kinds_are_of_the_type_that_kernels_are_compiled_for():
     treated = np.array([True, True, False, False, False])
     kinds = [DealtUnits.of(treated), DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))]
     arrays = [own for kind in kinds for units in (kind, kind.as_one_arm()) for own in units]
-    places, _, _ = anytime._dealt(np.arange(40) % 2 == 0, np.array([0, 20, 40]))
-    assert {own.dtype for own in (*arrays, *places) if own is not None} == {np.dtype(np.int32)}
+    assert {own.dtype for own in arrays if own is not None} == {np.dtype(np.int32)}
+
+
+def test_clusters_may_have_any_codes():
+    """As those of a chunk, which are numbered over all chunks."""
+    for codes in ([0, 2, 2], [5, 3, 3], [7, 9, 9]):
+        units = DealtUnits.of(np.array([True, False, False]), np.array(codes))
+        assert units.counts == (1, 1)
+        assert sorted(np.diff(units.starts)) == [1, 2]
+        assert sorted(units.rows_of_first(1, 1)) == [0, 1, 2]
 
 
 def test_a_member_stands_for_its_cluster():

@@ -314,10 +314,9 @@ def test_bad_input(halves, model):
     cases = [
         (certify, (score,), {}, "y"),
         (certify, (model,), {"y": y}, "X"),
-        (certify, (score, test.X, y), {}, "X"),
         (certify, (score,), {"y": y, "method": "hope"}, "method"),
-        (certify, (score,), {"y": y, "method": "asymptotic", "n_dealings": 3}, "options"),
-        (certify, (score,), {"y": y, "dealings": 3}, "options"),
+        (certify, (score,), {"y": y, "method": "asymptotic", "n_dealings": 3}, "n_dealings"),
+        (certify, (score,), {"y": y, "dealings": 3}, "dealings"),
         (certify, (score,), {"y": y, "delta": 0}, "delta"),
         (certify, (score,), {"y": y, "n_candidates": 0.25}, "n_candidates"),
         (certify, (model, test.X, y), {"folds": halves_of_rows}, "folds"),

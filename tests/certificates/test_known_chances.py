@@ -9,10 +9,10 @@ from auucmax import auuc_score, certify
 from auucmax.certificates import betting_bounds, progressive_certificate
 from auucmax.certificates.betting import dense_ranks
 from auucmax.certificates.blocks import CENTRES, BlockDesign, DealtUnits, block_floor, deal
+from auucmax.certificates.fixed_bets import Pilot
 from auucmax.certificates.known_chances import (
     ArmMeans,
     ChancesBeyond,
-    effect_pilot,
     evenly_drawn,
     most_people,
 )
@@ -50,7 +50,7 @@ def test_a_block_is_unbiased_over_all_samples(centre):
             rate = RATE[t][kind]
             p *= SHARE[kind] * (CHANCE[kind] if t else 1 - CHANCE[kind])
             p *= rate if outcome else 1 - rate
-        h = means.one_effect(y, treated, CHANCE[x])
+        h = means.effects(y, treated, CHANCE[x])[:, 1]
         total += p
         mean += p * w_of(x.astype(float), h, centre, 3)[0]
     assert total == pytest.approx(1)
@@ -66,8 +66,8 @@ def test_the_dealing_has_its_slow_twin_and_its_floor(data):
     y = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=n, max_size=n)))
     treated = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     chance = np.array(data.draw(st.lists(st.sampled_from([0.1, 0.5, 0.8]), min_size=n, max_size=n)))
-    means, pilot = effect_pilot(y, treated, chance)
-    h, largest = means.one_effect(y, treated, chance), pilot.adjustment[1]
+    pilot = Pilot.of(y, treated, chance)
+    h, largest = pilot.outcomes(y, treated, chance), pilot.adjustment[1]
     assert np.abs(h).max() <= largest + 1e-12
     design = BlockDesign.of(n, 0, size=n, pilot=False)
     units = DealtUnits.of(treated).as_one_arm()
@@ -130,14 +130,15 @@ def test_bets_do_not_know_the_chances_of_rows_that_are_bet_on():
     parts = [_trial(3_000, seed) for seed in range(3)]
     chunks = [(y, -x if k else None, t) for k, (x, _, t, y) in enumerate(parts)]
     chances = [chance.copy() for _, chance, _, _ in parts]
-    means, pilot = effect_pilot(parts[0][3], parts[0][2], chances[0])
+    pilot = Pilot.of(parts[0][3], parts[0][2], chances[0])
+    means = pilot.means
     assert means.least == pytest.approx([0.16, 0.16])
     assert pilot.adjustment[1] == pytest.approx(max(*means.mean, *(1 - means.mean)) / 0.16)
     chances[2][0] = 0.17  # by design, though nobody of the first chunk had it
     progressive_certificate(chunks, propensity=chances)
     for beyond in (0.15, 0.85):
         chances[2][0] = beyond
-        with pytest.raises(ChancesBeyond, match=r"at least 0\.16, 0\.16 .* in 1 of 3,000 rows"):
+        with pytest.raises(ChancesBeyond, match=r"at least 0\.16, 0\.16 .* in 1 of 9,000 rows"):
             progressive_certificate(chunks, propensity=chances)
 
 
@@ -177,7 +178,7 @@ def test_clusters_are_dealt_whole():
 def test_only_what_is_proven_takes_chances():
     x, chance, treated, y = _trial(500, 3)
     rows = {"y": y, "treatment": treated, "propensity": chance}
-    with pytest.raises(ValueError, match=r"got 'propensity'\. .*method='betting'"):
+    with pytest.raises(ValueError, match=r"^propensity should be left out.*method='betting'"):
         certify(x, **rows, method="betting")
     with pytest.raises(ValueError, match="bets should be 'fixed'"):
         betting_bounds(y, x, treatment=treated, propensity=chance)

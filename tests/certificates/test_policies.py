@@ -111,7 +111,11 @@ def test_few_rows_say_nothing():
     ("chunks", "options", "message"),
     [
         ([([0, 1], [0, 1], [0, 1])], {}, "chosen should be None in the first chunk"),
-        ([([0, 1], None, [0, 2])], {}, "got should be whole numbers from 0, the control, to 1"),
+        (
+            [([0, 1], None, [0, 2])],
+            {},
+            "got should be whole numbers from 0 to 1, got 0 to 2. .* arm 0 is the control",
+        ),
         ([([0, 2], None, [0, 1])], {}, "y should be in the range that is known beforehand"),
         ([([0, 1], None, [0, 1])], {"value": 1.0}, "value should be given together with cost"),
     ],

@@ -144,7 +144,7 @@ def test_bad_chunks():
     chunks = _chunks(50)
     with pytest.raises(ValueError, match="at least two"):
         progressive_certificate(chunks[:1])
-    with pytest.raises(ValueError, match="None in chunk 0"):
+    with pytest.raises(ValueError, match="chunks should be at least two, with None in chunk 0"):
         progressive_certificate(chunks[1:])
     with pytest.raises(ValueError, match="treated should be boolean or 0/1"):
         progressive_certificate([chunks[0], (chunks[1][0], chunks[1][1], np.full(50, 2))])

@@ -35,7 +35,7 @@ def test_wealth_is_that_of_its_definition(seed):
     rng = np.random.default_rng(seed)
     units = Units.of(y, treated.astype(int), code, None)
     drawn = [Pilot.of(units, s, [True, True], rng) for s in (0, 1)]
-    strata = [Stratum.of(one, None) for one in drawn]
+    strata = [Stratum.of(one, 1) for one in drawn]
     weights = np.array(WEIGHTS)
     sums = weights[:, :, None] * [-1.0, 1.0]
     bets = sizes_of_bets(strata, sums, 0.05)
@@ -111,7 +111,10 @@ def test_few_rows_are_never_beyond_what_is_possible():
     ("change", "words"),
     [
         ({"stratum": [0.5] * 4}, "stratum should be whole numbers from 0 to 1"),
-        ({"stratum": [0, 1, 2, 0]}, "from 0 to 2. Number the strata so"),
+        (
+            {"stratum": [0, 1, 2, 0]},
+            "stratum should be whole numbers from 0 to 1, got 0 to 2. Number strata",
+        ),
         ({"delta": 2}, "delta should be"),
         ({"y": [0, 1, 2, 1]}, "y should be in the range"),
         ({"random_state": -1}, "random_state should be"),

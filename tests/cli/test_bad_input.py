@@ -73,7 +73,7 @@ CASES = {
     ),
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),
-    "a folder as output": ("fit {trial} {fit} -o {tmp}", "got the folder"),
+    "a folder as output": ("fit {trial} {fit} -o {tmp}", "a folder or a device"),
     "a device as output": ("report {model} -o /dev/null", "a device"),
     "an unknown kind of list": ("target {model} {new} -s .3 -o {out}.xls", "--output"),
     "the input as output": ("target {model} {out}.csv -s .3 -o {out}.csv", "another file than"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from auucmax.data.balance import _centred
 from auucmax.data.covariates import encode
 
 
@@ -33,10 +35,13 @@ def test_encoding_of_every_type() -> None:
             "same": ["s", "s", "s"],
         }
     )
-    covariates = encode(X)
-    (_, block), *more = covariates.blocks()
-    table = pd.DataFrame(block, columns=covariates.columns)
-    assert not more
+    features, skipped = encode(X)
+    table = {}
+    for feature in features:
+        numbers = feature.numbers()
+        table[feature.name] = numbers
+        for k, level in enumerate(feature.levels):
+            table[f"{feature.name}={level}"] = np.where(np.isnan(numbers), np.nan, numbers == k)
     assert table["number"].tolist() == [1, 2, 3]
     assert table["flag"].tolist() == [1, 0, 1]
     np.testing.assert_array_equal(table["float"], [1, np.nan, np.nan])
@@ -50,13 +55,13 @@ def test_encoding_of_every_type() -> None:
     np.testing.assert_array_equal(table["list=[1]"], [1, 0, 1])
     np.testing.assert_array_equal(table["day"], [2, np.nan, 0])
     np.testing.assert_array_equal(table["code=1.0"], [0, 1, np.nan])
-    assert "mixed=one" in covariates.columns
-    assert covariates.skipped == (
+    assert "mixed=one" in table
+    assert skipped == [
         "'never' has no values",
         "'empty' has no values",
         "'same' has one value only",
-    )
-    missing = {feature.name: feature.missing.tolist() for feature in covariates.features}
+    ]
+    missing = {feature.name: feature.missing.tolist() for feature in features}
     assert missing["float"] == [False, True, True]
     assert missing["text"] == [False, False, True]
 
@@ -64,12 +69,11 @@ def test_encoding_of_every_type() -> None:
 def test_rare_levels_are_pooled_and_identifiers_skipped() -> None:
     n = 1_000
     X = pd.DataFrame({"id": [f"u{i}" for i in range(n)], "shop": [f"s{i % 60}" for i in range(n)]})
-    covariates = encode(X)
-    assert "'id' names nearly every row differently (1,000 values)" in covariates.skipped
-    assert len(covariates.columns) == 31
-    assert covariates.columns[-1] == "shop=(30 others)"
-    total = sum(block.sum() for _, block in covariates.blocks())
-    assert total == n
+    (shop,), skipped = encode(X)
+    assert "'id' names nearly every row differently (1,000 values)" in skipped
+    assert len(shop.levels) == 31
+    assert shop.levels[-1] == "(30 others)"
+    assert np.bincount(shop.values, minlength=31).sum() == n
 
 
 OBJECTS = {
@@ -82,9 +86,8 @@ OBJECTS = {
 
 @pytest.mark.parametrize("kind", OBJECTS)
 def test_numbers_of_every_type_are_numbers(kind: str) -> None:
-    covariates = encode(pd.DataFrame({"x": pd.Series(OBJECTS[kind], dtype=object)}))
-    assert covariates.columns == ["x"]
-    (feature,) = covariates.features
+    (feature,), _ = encode(pd.DataFrame({"x": pd.Series(OBJECTS[kind], dtype=object)}))
+    assert feature.levels == ()
     np.testing.assert_array_equal(feature.numbers(slice(None)), [1.5, -2, 1.5, np.nan])
 
 
@@ -92,16 +95,16 @@ def test_numbers_of_every_type_are_numbers(kind: str) -> None:
     "values", [["1.5", "2.5", "1.5"], [1j, 2j, 1j], [1, "one", 1], [10**400, 1, 1]]
 )
 def test_what_is_no_number_stays_a_level(values: list[object]) -> None:
-    (feature,) = encode(pd.DataFrame({"x": pd.Series(values, dtype=object)})).features
+    (feature,), _ = encode(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
     assert len(feature.levels) == 2
 
 
 def test_a_column_of_decimals_is_no_identifier() -> None:
     prices = [Decimal(i) / 7 for i in range(1_000)]
-    assert encode(pd.DataFrame({"price": prices})).skipped == ()
+    assert encode(pd.DataFrame({"price": prices}))[1] == []
 
 
-def test_ranks_share_ties_and_leave_gaps_and_levels_alone() -> None:
+def test_ranks_share_ties_and_leave_gaps_and_levels_are_centred() -> None:
     X = pd.DataFrame(
         {
             "x": [3.0, 1e300, 3.0, np.nan, -7.0, np.inf],
@@ -109,12 +112,12 @@ def test_ranks_share_ties_and_leave_gaps_and_levels_alone() -> None:
             "zone": ["a", "b", "a", None, "b", "b"],
         }
     )
-    plain, ranked = encode(X), encode(X).ranked()
-    x, flag, zone = (feature.values for feature in ranked.features)
+    features, _ = encode(X)
+    x, flag, zone = (_centred(feature)(slice(0, 6)) for feature in features)
     # Ranks 2.5, 4, 2.5, 1 of four values, less their mean 2.5, over 4.
-    np.testing.assert_allclose(x, [0, 0.375, 0, np.nan, -0.375, np.nan])
-    np.testing.assert_allclose(flag, np.where(X["flag"], 0.25, -0.25))
-    np.testing.assert_array_equal(zone, plain.features[2].values)
-    assert plain.features[0].values[1] == 1e300
-    nothing = encode(X).take(np.array([3, 5])).ranked()
-    assert np.isnan(nothing.features[0].values).all()
+    np.testing.assert_allclose(x[:, 0], [0, 0.375, 0, 0, -0.375, 0])
+    np.testing.assert_allclose(flag[:, 0], np.where(X["flag"], 0.25, -0.25))
+    np.testing.assert_allclose(zone[:, 0], [-0.6, 0.4, -0.6, 0, 0.4, 0.4])  # "b", in 3 of 5 rows
+    assert features[0].values[1] == 1e300
+    nothing = dataclasses.replace(features[0], values=np.array([np.nan, np.inf]))
+    assert (_centred(nothing)(slice(0, 2)) == 0).all()

@@ -71,17 +71,13 @@ def test_strata_of_a_continuous_outcome():
     y = np.concatenate([np.zeros(50), np.arange(1, 61), -np.arange(1, 31)])
     t = np.tile([0, 1], 70)
     strata = make_strata(t, y, by="treatment-outcome")
-    assert len(strata.names) == 8
-    assert strata.names[0] == "treatment 0 and outcome 0"
-    assert strata.names[-1] == "treatment 1 and outcome in the highest third"
-    per_level = np.bincount(strata.codes).reshape(2, 4).sum(axis=0)
+    per_level = np.bincount(strata).reshape(2, 4).sum(axis=0)
     assert per_level.tolist() == [50, 30, 30, 30]
-    lowest = np.isin(strata.codes, [1, 5])
+    lowest = np.isin(strata, [1, 5])
     assert y[lowest].max() < y[~lowest & (y != 0)].min()
     # Two values of any kind are two classes, and an arm may lack one of them.
     strata = make_strata([0, 0, 1, 1], [-1, 3, -1, -1], by="treatment-outcome")
-    assert strata.codes.tolist() == [0, 1, 2, 2]
-    assert strata.names[1] == "treatment 0 and outcome 3"
+    assert strata.tolist() == [0, 1, 2, 2]
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.booleans())
@@ -98,38 +94,41 @@ def test_dealing_numbers_each_stratum(codes, shuffle):
 @pytest.mark.parametrize(
     ("settings", "change", "message"),
     [
-        ({}, {"treatment": None}, r"needs treatment.*enable_metadata_routing"),
+        ({}, {"treatment": None}, r"treatment should be given.*enable_metadata_routing"),
         ({"n_splits": 1}, {}, r"n_splits should be a whole number of at least 2, got 1"),
         ({"n_splits": 2.5}, {}, r"n_splits should be a whole number"),
         ({"n_splits": True}, {}, r"n_splits should be a whole number"),
         ({"by": "y"}, {}, r"by should be one of 'treatment', 'treatment-outcome', got 'y'"),
-        ({"by": "treatment-outcome"}, {"y": None}, r"needs y, got none"),
-        ({}, {"treatment": ["a"] * 6}, r"all 6 rows have 'a'"),
+        (
+            {"by": "treatment-outcome"},
+            {"y": None},
+            r"y should be given with by=.*, got none",
+        ),
+        ({}, {"treatment": ["a"] * 6}, r"got 'a' in all rows"),
         ({}, {"treatment": ["a"] * 5 + [None]}, r"no missing values, got 1"),
-        ({}, {"treatment": ["a", "b"]}, r"treatment should have as many rows as X, 6; got 2"),
-        ({}, {"y": [0, 1]}, r"y should have as many rows as X, 6; got 2"),
-        ({"by": "treatment-outcome"}, {"y": [0, 1]}, r"y should have as many rows as X, 6; got 2"),
+        ({}, {"treatment": ["a", "b"]}, r"inconsistent numbers of samples: \[6, 6, 2\]"),
+        ({}, {"y": [0, 1]}, r"inconsistent numbers of samples: \[6, 2, 6\]"),
         (
             {"n_splits": 3},
             {"treatment": [0, 0, 0, 0, 1, 1]},
-            r"3 rows.*got 2 with treatment 1\. To",
+            r"3 rows each, got 2 with treatment 1\.",
         ),
         (
             {"n_splits": 2, "by": "treatment-outcome"},
             {"y": [0, 0, 1, 0, 0, 1]},
-            r"at least 2 rows, one for each fold; got 1 with treatment 'a' and outcome 1\. "
-            r"To go on, use by=\"treatment\", or use fewer folds, or drop these rows",
+            r"at least 2 rows each, got 1 with treatment 'a' and outcome 1\.0\. "
+            r"Use by=\"treatment\" or fewer folds, or drop these rows",
         ),
     ],
 )
 def test_bad_folds_have_one_clear_error(settings, change, message):
     given = {"y": [0, 1, 0, 1, 0, 1], "treatment": ["a", "a", "a", "b", "b", "b"]} | change
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         list(TrialKFold(**({"n_splits": 2} | settings)).split(np.zeros((6, 1)), **given))
 
 
 def test_without_X_the_columns_are_compared_with_each_other():
-    with pytest.raises(ValueError, match=r"y should have as many rows as treatment, 4; got 3"):
+    with pytest.raises(ValueError, match=r"samples: \[3, 4\]"):
         next(TrialKFold(2).split(None, [0, 1, 0], treatment=[0, 1, 0, 1]))
 
 

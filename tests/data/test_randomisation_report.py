@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from tests.data.fair_trials import fair_trial, with_feature
 
-from auucmax.data.balance import SMALL
 from auucmax.data.randomisation import check_randomisation
+from auucmax.data.suspects import SMALL
 from auucmax.data.trial import Trial
 from auucmax.present.brief import text
 

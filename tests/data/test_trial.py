@@ -245,7 +245,7 @@ def test_split_of_several_arms_and_small_strata():
     tiny = Trial(np.zeros((4, 1)), [0, 1, 0, 1], [0, 0, 1, 1])
     assert [part.n_rows for part in tiny.split(0.01, random_state=0)] == [2, 2]
     with pytest.raises(
-        ValueError, match=r"got 1 with treatment 0 and outcome 0.*by=\"treatment\", or drop"
+        ValueError, match=r"got 1 with treatment 0 and outcome 0.*by=\"treatment\" or"
     ):
         tiny.split(by="treatment-outcome")
     with pytest.raises(ValueError, match="test_size should be a number strictly between"):

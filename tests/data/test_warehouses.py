@@ -333,7 +333,8 @@ def test_a_model_of_a_table_of_ibis_is_that_of_its_rows():
     table = ibis.polars.connect({"trial": pl.from_pandas(frame)}).table("trial")
     model, same = (fit(read_trial(rows, **NAMES, id="person"), "tm") for rows in (table, frame))
     np.testing.assert_array_equal(model.predict(frame), same.predict(frame))
-    assert model.evaluate(table) == model.evidence
+    with pytest.warns(UserWarning, match="should be new to the model"):
+        assert model.evaluate(table) == model.evidence
 
 
 def test_a_command_reads_an_address(tmp_path):

@@ -84,7 +84,7 @@ def test_a_missing_date_has_no_place_in_a_cycle():
 COLUMNS = [
     Column("age", "number", has_missing=True, fill=40.0),
     Column("d", "date", fill=19_700.0, cycles=("year", "week")),
-    Column("town", "category", ("a", "b"), has_other=True, other_share=0.25),
+    Column("town", "category", ("a", "b"), other_share=0.25),
     Column("zip", "category", ("a", "b"), takes_new=True, base=(0.1, -0.2, 0.0)),
     Column("zip", "category", ("a",), has_missing=True, base=(0.1, 0.0), effect=(0.0, 0.5)),
     Column("plan", "code", ("1", "20")),
@@ -95,9 +95,7 @@ COLUMNS = [
 def test_plain_data_has_what_is_unusual_and_is_read_back(column):
     plain = json.loads(json.dumps(column.to_plain(), allow_nan=False))
     assert Column.of_plain(plain) == column
-    usual = {"has_other", "varies", "takes_new"} - {
-        field for field in ("has_other", "takes_new") if getattr(column, field)
-    }
+    usual = {"varies"} if column.takes_new else {"varies", "takes_new"}
     assert not usual & set(plain)
 
 

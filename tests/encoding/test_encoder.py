@@ -370,15 +370,15 @@ def test_a_column_of_such_texts_is_without_values():
     [
         ({"town": ["a", datetime.date(2024, 1, 1)]}, "column 'town' should hold numbers, texts"),
         ({"n": ["1", "two"]}, "column 'n' should hold numbers as in training, got texts.*'1'"),
-        ({"ok": [2, 0]}, "column 'ok' should hold booleans or 0/1"),
+        ({"ok": [2, 0]}, "'ok' should hold booleans as in training, got numbers such as '2.0'"),
         ({"ok": ["true", "yes"]}, "'ok' should hold booleans as in training, got texts .* 'yes'"),
         ({"ok": [True, "t"]}, "'ok' should hold booleans as in training, got texts such as 't'"),
         ({"ok": [True, 2]}, "'ok' should hold booleans as in training, got texts such as '2'"),
         (
             {"n": pd.to_datetime(["2006-04-12", "2006-04-13"])},
-            "'n' should hold numbers as in training, got dates such as 2006-04-12 00:00:00",
+            "'n' should hold numbers as in training, got dates such as '2006-04-12 00:00:00'",
         ),
-        ({"day": [1, 2]}, "'day' should hold dates as in training, got numbers such as 1\\."),
+        ({"day": [1, 2]}, "'day' should hold dates as in training, got numbers such as '1'\\."),
         ({"n": [1.0, np.inf]}, "column 'n' should hold finite numbers, got 1 infinite"),
         ({"n": [1, "a"]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
         ({"n": [1j, 2j]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
@@ -501,10 +501,10 @@ def test_many_rows_are_quick_enough_to_be_vectorised():
 
 
 def test_terms_of_a_category():
-    town = Column("town", "category", ("a", "b"), has_other=True, has_missing=True)
+    town = Column("town", "category", ("a", "b"), other_share=0.1, has_missing=True)
     assert [term.kind for term in town.terms] == ["level", "level", "other", "missing"]
     assert [term.level for term in town.terms] == ["a", "b", None, None]
-    assert replace(town, has_other=False, has_missing=False).terms == town.terms[:2]
+    assert replace(town, other_share=0.0, has_missing=False).terms == town.terms[:2]
     assert replace(town, levels=(), has_missing=False).terms == []
 
 
@@ -514,7 +514,7 @@ PLANS = small(plan=[1, 2, 7, 2] * 20 + [8, 9] * 11, x=np.linspace(0, 1, 102))
 def test_few_whole_numbers_are_levels():
     encoder = TableEncoder().fit(PLANS)
     assert encoder.columns_[0] == Column(
-        "plan", "code", ("1", "2", "7"), has_other=True, other_share=22 / 102, takes_new=True
+        "plan", "code", ("1", "2", "7"), other_share=22 / 102, takes_new=True
     )
     names = encoder.get_feature_names_out().tolist()
     assert names == ["plan=1", "plan=2", "plan=7", "plan: other", "x"]

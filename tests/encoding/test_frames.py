@@ -85,9 +85,9 @@ def test_features_are_the_same_bit_for_bit(table, as_levels):
 
 
 def checked(frame):
-    found = encode(frame_of(frame))
-    values = [np.asarray(f.values, dtype=np.float64).tobytes() for f in found.features]
-    return found.columns, found.skipped, [f.start for f in found.features], values
+    features, skipped = encode(frame_of(frame))
+    values = [np.asarray(f.values, dtype=np.float64).tobytes() for f in features]
+    return skipped, [(f.name, f.kind, f.levels, f.start) for f in features], values
 
 
 @pytest.mark.gate
@@ -151,9 +151,8 @@ def test_a_pandas_frame_stays_as_it_is():
     frame = pd.DataFrame({"a": [1.0], "b": pd.array([1], "Int64")}, index=[7])
     assert frame_of(frame) is frame
     assert frame_of(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist() == ["1", "a"]
-    typed = frame_of(frame.convert_dtypes(dtype_backend="pyarrow"))
-    assert typed.index.tolist() == [7]
-    assert typed.dtypes.tolist() == [np.dtype("int64"), np.dtype("int64")]
+    typed = frame.convert_dtypes(dtype_backend="pyarrow")
+    assert frame_of(typed) is typed
 
 
 @pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 copies texts, and frames")
@@ -252,7 +251,7 @@ class DataFrame:
     [
         ([[1.0, 2.0]], r"a frame with named columns, got list\. Pass a frame of pandas or polars"),
         (DataFrame(), r"got DataFrame\. Pass a frame of pandas"),
-        ("rows.csv", r"got str\. Pass what auucmax\.data\.read_table reads from it"),
+        ("rows.csv", "got str. Pass a frame .*; files are read by auucmax.data.read_table"),
         (pl.Series([1]), r"got Series\. Pass a frame"),
         (pa.table([[1], [2]], names=["a", "a"]), r"different names, got 'a' more than once"),
         (lambda: duckdb.sql("SELECT 1 AS a, 2 AS a"), r"different names, got 'a' more than once"),

@@ -22,12 +22,10 @@ from auucmax.encoding.kinds import (
     END_ZEROS,
     KINDS,
     MISSING_TEXTS,
-    are_codes,
     code_counts,
     code_places,
     counted_as,
     kind_of,
-    kind_of_type,
     level_text,
     numbers_of,
     other_spellings,
@@ -168,7 +166,8 @@ def test_types_of_arrow():
         None: [pa.list_(pa.int8()), pa.binary(), pa.time64("us"), pa.duration("s"), pa.null()],
     }  # fmt: skip
     for kind, types in known.items():
-        assert {kind_of_type(pd.ArrowDtype(type_)) for type_ in types} == {kind}
+        for type_ in types:
+            assert kind_of(pd.Series([], dtype=pd.ArrowDtype(type_))) == (kind or "empty")
 
 
 def test_numbers():
@@ -207,7 +206,13 @@ NUMBERS = st.lists(st.sampled_from([-1.0, 0.0, -0.0, 1.0, 2.0, 7.0, 0.5, 2.0**53
 @given(NUMBERS, st.integers(1, 4))
 def test_codes_are_counted_as_one_by_one(values, fewest):
     counts = Counter(value + 0.0 for value in values)
-    expected = {int(v): counts[v] for v in sorted(counts)} if are_codes(counts, fewest) else None
+    is_code = (
+        3 <= len(counts) <= 10
+        and all(value.is_integer() and abs(value) < 2**53 for value in counts)
+        and len(values) >= 2 * len(counts)
+        and sum(n >= fewest for n in counts.values()) >= 2
+    )
+    expected = {int(v): counts[v] for v in sorted(counts)} if is_code else None
     with patch.object(kinds_module, "_FIRST_LOOK", 3):
         assert code_counts(np.array(values), fewest) == expected
     assert code_counts(np.array(values), fewest) == expected

@@ -222,7 +222,7 @@ def test_any_outcome_or_a_clear_error(estimator, trials):
     spend = train.y * np.random.default_rng(0).lognormal(3.0, 1.0, len(train.y))
     if "estimators" in estimator.get_params():  # its own take what they take
         estimator.set_params(estimators=[TwoModels(), AUUCMax(random_state=0)])
-    if estimator._binary_outcome:
+    if estimator.needs_binary:
         with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
             estimator.fit(train.X, spend, treatment=train.treatment)
         return

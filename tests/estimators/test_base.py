@@ -9,7 +9,6 @@ from sklearn.preprocessing import RobustScaler
 
 from auucmax import TrialKFold, TwoModels, make_trial
 from auucmax.estimators.base import (
-    copy_with,
     count_parameters,
     fit_rows,
     fold_codes,
@@ -33,17 +32,13 @@ def test_pipelines_and_searches_hand_rows_on():
     assert count_parameters(RobustScaler()) is None
 
 
-def test_parameters_are_set_in_the_copy_only_and_not_in_a_fitted_model_that_it_shares():
-    forest = TwoModels(RandomForestRegressor(), control="none")
+def test_random_states_of_nested_models_but_not_of_a_fitted_one_that_a_clone_shares():
+    forest = TwoModels(RandomForestRegressor())
     pipeline = make_pipeline(RobustScaler(), forest)
-    assert copy_with(pipeline, control=None)[-1].control is None
-    assert forest.control == "none"
     assert free_random_states(pipeline) == ["twomodels__estimator__random_state"]
-    assert free_random_states(copy_with(pipeline, random_state=0)) == []
-    shared = ScoreOnly(forest, control="none")
-    assert copy_with(shared, control=None).control is None
-    assert forest.control == "none"
-    assert free_random_states(shared) == []
+    assert free_random_states(ScoreOnly(forest)) == []
+    pipeline.set_params(twomodels__estimator__random_state=0)
+    assert free_random_states(pipeline) == []
 
 
 @given(

@@ -66,9 +66,9 @@ def test_coefficients_equal_those_of_the_rows_in_memory(hillstrom, options):
 class FewReadings(ListedRows):
     """A solver that digits have left without descent would go on reading."""
 
-    def total(self, *summaries):
+    def _total(self, steps, summaries):
         assert self.n_readings < 100
-        return super().total(*summaries)
+        return super()._total(steps, summaries)
 
 
 @pytest.mark.gate
@@ -207,12 +207,12 @@ def test_columns_in_another_order_are_refused(hillstrom):
         (lambda m, rows, t: m.fit(rows, t.y), "y should be left out"),
         (lambda m, rows, t: m.fit(rows, treatment=t.treatment), "treatment should be left out"),
         (lambda m, rows, t: m.fit(t.X, t.y), "treatment should be given"),
-        (lambda m, rows, t: m.fit(t.X, treatment=t.treatment), "y should be given"),
+        (lambda m, rows, t: m.fit(t.X, treatment=t.treatment), "y should be one-dimensional"),
         (
             lambda m, rows, t: m.set_params(selection="certificate").fit(
                 ListedRows(t.X, t.y, t.treatment, weight=t.y + 1)
             ),
-            "certificates are for unweighted rows",
+            "Certificates are for unweighted rows",
         ),
         (
             lambda m, rows, t: m.fit(rows).score(
@@ -243,7 +243,7 @@ def test_what_a_stream_cannot_do_is_said(hillstrom, call, said):
 
 def test_adam_needs_all_rows_in_memory(hillstrom, monkeypatch):
     monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_BYTES", 2**20)
-    with pytest.raises(ValueError, match="all rows in memory"):
+    with pytest.raises(ValueError, match="rows that do not fit into memory"):
         AUUCMax(solver="adam", random_state=0).fit(streamed(hillstrom))
 
 

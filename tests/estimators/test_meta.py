@@ -207,16 +207,20 @@ def test_a_search_over_forests_takes_weights(rows):
     assert len(trees) == 3
     assert model.n_parameters_ == sum(tree.tree_.node_count for tree in trees) > 3 * 3
     neighbours = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3]}, cv=2)
-    with pytest.raises(ValueError, match="should take sample_weight, got KNeighborsClassifier"):
+    with pytest.raises(
+        ValueError, match="model that takes sample_weight, got KNeighborsClassifier"
+    ):
         ClassTransformation(neighbours).fit(X, y, treatment=t)
 
 
 def test_models_that_cannot_do_it(rows):
     X, y, t = rows
-    with pytest.raises(ValueError, match="should take sample_weight, got KNeighborsClassifier"):
+    with pytest.raises(
+        ValueError, match="model that takes sample_weight, got KNeighborsClassifier"
+    ):
         ClassTransformation(KNeighborsClassifier()).fit(X, y, treatment=t)
     ClassTransformation(KNeighborsClassifier(), balance="none").fit(X, y, treatment=t)
-    with pytest.raises(ValueError, match="should have predict_proba, got LinearSVC"):
+    with pytest.raises(ValueError, match="classifier with predict_proba, got LinearSVC"):
         TwoModels(LinearSVC()).fit(X, y, treatment=t)
     with pytest.raises(ValueError, match="both 0 and 1 among the rows"):
         TwoModels().fit(X, y * t, treatment=t)
@@ -225,7 +229,7 @@ def test_models_that_cannot_do_it(rows):
 @pytest.mark.parametrize("cls", REDUCTIONS)
 @pytest.mark.parametrize(
     ("base", "got"),
-    [(LogisticRegression, "the class LogisticRegression"), ("logistic", "'logistic'"), (3, "3")],
+    [(LogisticRegression, "<class .*>"), ("logistic", "'logistic'"), (3, "3")],
 )
 def test_what_is_no_model(rows, cls, base, got):
     X, y, t = rows
@@ -524,13 +528,14 @@ def test_sdr_standardises_before_it_stacks(rows, scale, treatment_column, binary
     expected = SharedDataRepresentation(base, **options).fit(Z, y, treatment=t).predict(Z)
     model = SharedDataRepresentation(**options).fit(X, y, treatment=t)
     assert model.predict(X) == pytest.approx(expected, abs=1e-9 * np.ptp(expected))
-    by_hand = model.model_.intercept_ + stacked(X, t, scale, treatment_column) @ np.ravel(
-        model.model_.coef_
-    )
     if not binary:
         fitted = LinearRegression().fit(stacked(X, t, scale, treatment_column), y)
-        expected = fitted.predict(stacked(X, t, scale, treatment_column))
-        assert by_hand == pytest.approx(expected, abs=1e-8 * np.ptp(expected))
+        arms = [
+            fitted.predict(stacked(X, np.full(len(X), arm), scale, treatment_column))
+            for arm in (1, 0)
+        ]
+        difference = arms[0] - arms[1]
+        assert model.predict(X) == pytest.approx(difference, abs=1e-8 * np.ptp(difference))
 
 
 def test_sdr_without_the_treatment_column_takes_large_units():
@@ -543,13 +548,6 @@ def test_sdr_without_the_treatment_column_takes_large_units():
         for rows in (X, far)
     )  # fmt: skip
     assert np.corrcoef(plain, changed)[0, 1] > 0.9
-
-
-def test_prediction_goes_by_the_scale_of_the_fit(rows):
-    X, y, t = rows
-    model = SharedDataRepresentation(arm_scale=0.5).fit(X, y, treatment=t)
-    before = model.predict(X)
-    assert np.array_equal(model.set_params(arm_scale=5.0).predict(X), before)
 
 
 def test_a_small_scale_pools_the_arms(rows):

@@ -157,27 +157,15 @@ def test_columns_that_are_missing_or_changed(rows):
         ScoreOnly(lambda X: X["other"]).predict(X)
 
 
-class Needs:
-    """CausalML's way to say that it is not fitted."""
-
-    def predict(self, X):
-        return self.t_groups
-
-
 class TakesFrames:
     def predict(self, X):
         return X.columns
 
 
-@pytest.mark.parametrize("model", [LinearRegression(), Needs()])
-def test_models_that_are_not_fitted(rows, model):
-    message = f"model should be fitted before it scores rows, got {type(model).__name__}, whose"
-    with pytest.raises(NotFittedError, match=message):
-        ScoreOnly(model).predict(rows[0])
-
-
-def test_other_errors_are_passed_on(rows):
+def test_errors_of_the_model_are_passed_on(rows):
     X = rows[0].to_numpy()
+    with pytest.raises(NotFittedError):
+        ScoreOnly(LinearRegression()).predict(X)
     with pytest.raises(AttributeError, match="columns"):
         ScoreOnly(TakesFrames()).predict(X)
     with pytest.raises(AttributeError, match="nothing"):
@@ -187,14 +175,13 @@ def test_other_errors_are_passed_on(rows):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "either model or fit_with should be given, got neither"),
-        ({"model": len, "fit_with": transformed}, "either model or fit_with .* got both"),
-        ({"model": 3}, "model should be a function X -> scores, or .*; got int"),
-        ({"model": LinearRegression}, "got the class LinearRegression. Pass a fitted instance"),
-        ({"model": LogisticRegression()}, "got the classifier LogisticRegression, whose predict"),
-        ({"fit_with": 3}, "fit_with should be a function .* got int"),
-        ({"fit_with": lambda X, y, t: None}, "fit_with should return .*; got NoneType"),
-        ({"model": lambda X: X}, r"one score a row, got an array of shape \(3000, 4\)"),
+        ({}, "model should be given, or fit_with, got neither"),
+        ({"model": len, "fit_with": transformed}, "model should be given, or fit_with, got both"),
+        ({"model": 3}, "model should be a function X -> scores, or .*, got 3"),
+        ({"model": LinearRegression}, "model should be a function .*LinearRegression"),
+        ({"model": LogisticRegression()}, r"got LogisticRegression\(\). Pass for example"),
+        ({"fit_with": lambda X, y, t: None}, "model should be a function .*, got None"),
+        ({"model": lambda X: X}, r"score should be one-dimensional, .* of shape \(3000, 4\)"),
         ({"model": lambda X: X["x0"][1:]}, "score should have as many rows as X, 3000; got 2999"),
         ({"model": lambda X: X["x0"] / 0}, "score should hold finite numbers"),
     ],
@@ -341,27 +328,6 @@ def test_real_library(rows, fit):
     ready = clone(ScoreOnly(model.scorer_))
     assert ready.predict(X_test) == pytest.approx(scores, abs=1e-9)  # threads add in any order
     assert ready.predict(X_test.to_numpy()) == pytest.approx(scores, abs=1e-9)
-
-
-@pytest.mark.gate
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("library", "make"),
-    [
-        ("causalml.inference.tree", lambda m: m.UpliftRandomForestClassifier(control_name="none")),
-        ("causalml.inference.tree", lambda m: m.UpliftTreeClassifier(control_name="none")),
-        ("causalml.inference.meta", lambda m: m.BaseTRegressor(LinearRegression())),
-        ("sklift.models", lambda m: m.SoloModel(LogisticRegression())),
-        ("econml.metalearners", lambda m: m.TLearner(models=LinearRegression())),
-        ("econml.grf", lambda m: m.CausalForest()),
-    ],
-)
-def test_real_library_not_fitted(rows, library, make):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = pytest.importorskip(library, reason=f"needs {library}")
-    with pytest.raises(NotFittedError, match="model should be fitted before it scores rows"):
-        ScoreOnly(make(module)).predict(rows[0])
 
 
 def test_parameters_are_counted_if_the_model_says(rows):

@@ -37,7 +37,6 @@ def test_gradient_and_hessian_are_those_of_the_value(loss, z, y):
     assert loss.hessian(z) <= loss.most_bent
     assert abs(loss.mean(z) - y) <= loss.steepest(z, y)
     assert loss.mean(np.array([loss.start(0.3)]))[0] == pytest.approx(0.3)
-    assert loss.hessian(np.array([loss.start(0.3)]))[0] == pytest.approx(loss.bend(0.3))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -135,7 +134,7 @@ def test_amounts_of_the_arms_differ_only_where_it_is_clear():
 
 
 def test_an_outcome_that_is_always_the_same_is_refused():
-    with pytest.raises(ValueError, match="y should have two levels, got 4 in all rows"):
+    with pytest.raises(ValueError, match="y should be of two levels, got 4 in all rows"):
         target_of(rows_of([4.0] * 10))
 
 

@@ -101,6 +101,14 @@ def test_a_tree_that_is_a_single_leaf():
     np.testing.assert_array_equal(trees_of(model.booster_).predict(rows), model.predict(rows))
 
 
+@pytest.mark.parametrize("n_roots", [0, 1])
+def test_trees_without_splits(n_roots):
+    none = np.zeros(n_roots, dtype=np.int64)
+    leaf = trees.TreeScores(none, none * 0.0, none, none, none > 0, none + 2.5, none, 0)
+    assert quick(leaf, np.zeros((3, 1))).tolist() == [2.5 * n_roots] * 3
+    assert leaf.predict_slow(np.zeros((3, 1))).tolist() == [2.5 * n_roots] * 3
+
+
 def changes(trees):
     last = len(trees.left) - 1
     for name in ("feature", "left", "right", "roots"):

@@ -311,7 +311,10 @@ def test_the_lines_that_are_kept_are_whole_and_of_the_present_defaults():
         assert set(tasks) <= set(kept), f"run `python -m experiments {name}`"
         for task in tasks:
             now = json.loads(json.dumps(module.parameters(task)))
-            assert kept[task] == now, f"{task} is stale: run `python -m experiments {name}`"
+            then = dict(kept[task])
+            if "fingerprint" in now:  # rounded, and the last bit is the processor's
+                assert then.pop("fingerprint") == pytest.approx(now.pop("fingerprint"), abs=2e-4)
+            assert then == now, f"{task} is stale: run `python -m experiments {name}`"
     kept = {task_of(line): line["parameters"] for line in read_lines(results_file(defaults.NAME))}
     default = Task(defaults.NAME, "self", defaults.DEFAULT, 0)
     assert kept[default] == json.loads(json.dumps(describe(AUUCMax())))

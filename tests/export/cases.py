@@ -50,10 +50,16 @@ FLAT = Calibration((0.0,), (0.25,), 0.25, 9, 4, 1)
 
 @dataclass(frozen=True)
 class Scores:
-    """What exports read of a model: roles and scorers."""
+    """What exports read of a model."""
 
     roles: Roles
     scorers: tuple[Scorer, ...]
+
+    @property
+    def score_names(self):
+        arms = self.roles.arms[1:]
+        suffixes = [f" {arm}" for arm in arms] if len(arms) > 1 else [""]
+        return [f"{what}{suffix}" for suffix in suffixes for what in ("score", "uplift")]
 
 
 def model_of(encoder, formula, calibration=FLAT):

@@ -223,7 +223,7 @@ def policy_difference(y, uplift, other, treatment, control, cost, budget):
     labels = [control, *sorted(set(treatment) - {control})]
     arm = pd.Index(labels).get_indexer(treatment)
     costs = np.broadcast_to(np.asarray(cost, float), uplift.shape)
-    rows = ArmRows.of(np.asarray(y, float), arm, costs)
+    rows = ArmRows(np.asarray(y, float), arm, costs)
     one, two = (
         None if own is None else Gains(rows, Allocation.of(own, costs), np.asarray(budget))
         for own in (uplift, other)
@@ -456,7 +456,6 @@ def _evidence(evidence, arm):
         "qini": arm.qini,
         "risk": plain(arm.risk),
         "ratio": [None if one is None else [one.value, one.lower, one.upper] for one in arm.ratio],
-        "score_levels": arm.n_levels,
         "rows": _rows(evidence, arm),
         "effect": _estimate(arm.effect) | {"detectable": 2.8 * arm.effect.se},
         "auuc": _auuc(arm.auuc, arm.gain),

@@ -49,6 +49,8 @@ class Tolerance(NamedTuple):
 
 METRICS = Tolerance(1e-9, 1e-9)
 SCORES = Tolerance(1e-6, 1e-9)
+# Scores differ in the last bit between processors, so that nearly tied ones may change places.
+EVIDENCE = Tolerance(1e-5, 1e-7)
 NETWORKS = Tolerance(1e-4, 1e-6)
 
 
@@ -621,7 +623,7 @@ def fitted_arms(name):
     return adapter.fit_arms(tables(table), model=model, **columns)
 
 
-@section("evidence")
+@section("evidence", EVIDENCE)
 def evidence():
     found = {name: adapter.evidence_numbers(fitted(name)) for name in FITS}
     found["households"]["rivals added"] = dict(
@@ -637,7 +639,7 @@ def evidence():
     return found
 
 
-@section("evidence of arms")
+@section("evidence of arms", EVIDENCE)
 def evidence_of_arms():
     found = {name: adapter.arms_numbers(fitted_arms(name)) for name in ARM_FITS}
     fresh = hillstrom_table("all", "visit", 1).iloc[4::13].reset_index(drop=True)

@@ -69,11 +69,11 @@ def test_each_fold_spends_the_budget_by_itself(table, budget):
         assert np.allclose(paid, min(budget, alone.most[0]))
 
 
-def test_a_score_ranks_everyone_and_one_arm_may_be_for_everyone():
-    score, cost = np.array([[0.3], [-0.2], [0.1], [0.1]]), np.ones((4, 1))
+def test_equal_scores_share_and_one_arm_may_be_for_everyone():
+    score, cost = np.array([[0.6], [0.1], [0.4], [0.4]]), np.ones((4, 1))
     grid = np.array([0.0, 0.25, 0.5, 1.0])
-    ((_, part),) = Allocation.of(score, cost, is_score=True).parts(grid, 1)
+    ((_, part),) = Allocation.of(score, cost).parts(grid, 1)
     assert part[:, 0].T.tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0.5, 0.5], [1, 1, 1, 1]]
-    ((_, part),) = Allocation.of_everyone(np.full((4, 2), 2.0), 1).parts(grid, 2)
+    ((_, part),) = Allocation.of(np.tile([-1.0, 1.0], (4, 1)), np.full((4, 2), 2.0)).parts(grid, 2)
     assert part[:, 1].tolist() == [[0, 0.125, 0.25, 0.5]] * 4
     assert not part[:, 0].any()

@@ -21,10 +21,10 @@ from auucmax.metrics.intervals import (
 )
 
 
-def proportion(k, n):
+def proportion(k, n, sign=1):
     """The mean of n outcomes of which k are 1: rows that are not ranked."""
     variance = k / n * (1 - k / n) / (n - 1)
-    return ArmMean.of(n, (float(k), float(k)), (1.0, 1.0), variance)
+    return ArmMean.of(n, (float(k), float(k)), variance, sign=sign)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 20), (3, 20), (20, 20), (400, 1000)])
@@ -36,12 +36,14 @@ def test_one_arm_has_the_limits_of_wilson(k, n):
 
 def test_two_arms_have_the_limits_of_newcombe():
     """The example of Newcombe (1998), method 10: 56/70 and 48/80."""
-    low, high = score_limits(0.2, (proportion(56, 70), proportion(48, 80)), stats.norm.ppf(0.975))
+    low, high = score_limits(
+        0.2, (proportion(56, 70), proportion(48, 80, -1)), stats.norm.ppf(0.975)
+    )
     assert (low, high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 def test_no_responder_is_no_certainty():
-    low, high = score_limits(0.0, (proportion(0, 50), proportion(0, 500)), 1.96)
+    low, high = score_limits(0.0, (proportion(0, 50), proportion(0, 500, -1)), 1.96)
     assert high == pytest.approx(0.0714, abs=1e-3)
     assert -0.01 < low < 0
 
@@ -212,8 +214,8 @@ def test_tenths_of_rare_outcomes_have_the_limits_of_newcombe():
     table = uplift_by_decile(y, score, **given)
     row = table.loc[3]
     arms = [
-        proportion(round(row[f"mean_{arm}"] * row[arm]), int(row[arm]))
-        for arm in ("treated", "control")
+        proportion(round(row[f"mean_{arm}"] * row[arm]), int(row[arm]), sign)
+        for arm, sign in (("treated", 1), ("control", -1))
     ]
     expected = score_limits(row["uplift"], arms, stats.norm.ppf(0.975))
     assert (row["lower"], row["upper"]) == pytest.approx(expected)

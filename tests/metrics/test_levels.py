@@ -85,11 +85,11 @@ def test_arms_sorted_together_are_sorted_apart(rows, weighted):
     for arm, part in zip((True, False), levels.ranked.parts("separate"), strict=True):
         alone = rank_rows(rows.score[rows.treated == arm])
         own = np.flatnonzero(rows.treated == arm)[alone.order]
-        assert part.index.tolist() == own.tolist()
+        assert part.order.tolist() == own.tolist()
         assert part.y.tolist() == rows.y[own].tolist()
-        assert (part.ranking.starts is None) == (alone.starts is None)
+        assert (part.starts is None) == (alone.starts is None)
         if alone.starts is not None:
-            assert part.ranking.starts.tolist() == alone.starts.tolist()
+            assert part.starts.tolist() == alone.starts.tolist()
 
 
 @quick

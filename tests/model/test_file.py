@@ -257,9 +257,9 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(model, path, monkeypatch
 
 
 def test_files_of_other_kinds(path, tmp_path, monkeypatch):
-    refused(tmp_path / "absent", "should be a model file that can be read, got: No such file")
-    refused(tmp_path, "should be a model file that can be read")
-    refused(tmp_path / "a\x00b", "should be a model file that can be read")
+    refused(tmp_path / "absent", "No such file")
+    refused(tmp_path, "Is a directory")
+    refused(tmp_path / "a\x00b", "null byte")
     whole = path.read_bytes()
     for content in (b"", b"text", whole[: len(whole) // 2], whole[:-30], b"PK\x03\x04" + bytes(99)):
         path.write_bytes(content)
@@ -268,7 +268,7 @@ def test_files_of_other_kinds(path, tmp_path, monkeypatch):
     refused(path, "it is not marked as auucmax model")
     path.write_bytes(whole)
     monkeypatch.setattr(model_file, "LARGEST_FILE", 1000)
-    refused(path, "of at most 1,000 bytes, got")
+    refused(path, "it has more than 1,000 bytes")
 
 
 def test_a_newer_version(path):
@@ -280,7 +280,7 @@ def test_a_newer_version(path):
     refused(path, f"{versions}. A newer auucmax wrote it: upgrade auucmax")
 
 
-@pytest.mark.parametrize("version", [2, 6])
+@pytest.mark.parametrize("version", [0, 2, 6, True])
 def test_files_of_older_versions_say_to_fit_again(path, version):
     """Their members had other names, and the estimator was a file of another library."""
     fields = ("model_name", "encoder", "columns", "split", "calibration", "summary")
@@ -300,8 +300,6 @@ def test_files_of_older_versions_say_to_fit_again(path, version):
     [
         lambda d: d.update(format="auucmax network"),
         lambda d: d.update(version="1"),
-        lambda d: d.update(version=0),
-        lambda d: d.update(version=True),
         lambda d: d["recipe"].update(model="os.system"),
         lambda d: d["recipe"].update(model=["auucmax"]),
         lambda d: d["recipe"].update(key="short"),
@@ -547,7 +545,7 @@ def test_devices_and_pipes_are_not_read(tmp_path):
     """They have no size, and no end: reading them would take all memory, or wait for ever."""
     os.mkfifo(tmp_path / "pipe")
     for place in (Path("/dev/zero"), tmp_path / "pipe"):
-        refused(place, "should be a model file, got a device or a pipe. Name a file")
+        refused(place, "it is a device or a pipe")
 
 
 def test_any_byte_that_changed_is_noticed_or_has_no_effect(path):

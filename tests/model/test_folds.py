@@ -14,7 +14,6 @@ from auucmax.estimators import TwoModels
 from auucmax.model.folds import (
     LEAST,
     Recipe,
-    _chunks,
     cross_fit,
     fewest_rows,
     number_of_folds,
@@ -76,7 +75,9 @@ def test_no_row_is_scored_by_a_model_that_was_trained_on_it(n_folds):
     assert set(found.fold) == set(range(n_folds))
     chunk = found.fold // recipe.per_chunk
     assert recipe.n_chunks == min(5, n_folds)
-    assert found.bet_on == list(range(1, recipe.n_chunks))
+    expected = [np.flatnonzero(chunk == k) for k in range(recipe.n_chunks)]
+    for part, rows in zip(found.parts, expected, strict=True):
+        np.testing.assert_array_equal(part, rows)
     assert np.isnan(found.chunk_score[chunk == 0]).all()
     np.testing.assert_array_equal(found.chunk_score[chunk > 0], unique[chunk > 0])
 
@@ -121,7 +122,7 @@ def test_number_of_folds():
     n_folds = number_of_folds(pair, KEY)
     assert n_folds in (10, 20)
     fold = recipe_of(n_folds).folds(pair.keys)
-    assert all(fewest_rows(pair.y, pair.treated, fold != k) >= LEAST for k in range(n_folds))
+    assert all(fewest_rows(pair, fold != k) >= LEAST for k in range(n_folds))
     for few in (table.head(60), table.head(30).assign(visit=np.arange(30.0))):
         with pytest.raises(InputError) as caught:
             number_of_folds(pair_of(few), KEY)
@@ -129,10 +130,13 @@ def test_number_of_folds():
 
 
 def test_the_certificate_starts_where_there_are_rows_enough_to_train_on():
-    chunk = np.repeat(np.arange(5), 60)
-    assert _chunks(pair_of(table_of(300)), chunk, 5)[0] in (2, 3)
-    assert _chunks(pair_of(table_of(3_000)), np.repeat(np.arange(5), 600), 5) == [1, 2, 3, 4]
-    assert _chunks(pair_of(table_of(60)), np.repeat(np.arange(5), 12), 5) == []
+    few, many = (crossed(pair_of(table_of(n)), {"m": Witness}, recipe_of()) for n in (300, 3_000))
+    assert len(few.parts) in (3, 4)
+    assert len(many.parts) == 5
+    before = np.concatenate(few.parts[:-1])
+    assert (few.fold[few.parts[0]].max() + 1) in (2, 3)
+    assert len(few.parts[-1]) + len(before) == 300
+    assert crossed(pair_of(table_of(60)), {"m": Witness}, recipe_of()).parts == []
 
 
 def test_means_of_categories_come_from_other_rows_than_those_that_are_scored():
@@ -172,7 +176,7 @@ def test_several_models_share_an_encoder():
     pair = pair_of(trial_table(1_500), **NAMES, id="person")
     both = crossed(pair, {"a": TwoModels, "b": TwoModels}, recipe_of(2), with_chunks=False)
     np.testing.assert_array_equal(both.ranks["a"], both.ranks["b"])
-    assert both.bet_on == []
+    assert both.parts == []
 
 
 def test_a_group_is_in_one_fold():

@@ -64,7 +64,6 @@ def test_what_was_fitted(table, trial, model):
     assert (info.n_given, info.n_used, info.n_trained) == (6_000, trial.n_rows, trial.n_rows)
     assert info.other_arms == {"phone": int((table["arm"] == "phone").sum())}
     assert info.without_outcome == (0, 0)
-    assert info.warnings == ()
     assert model.evidence.basis == Basis.CROSS_FITTED
     assert model.recipe.n_folds == model.evidence.n_folds == 5
     assert model.arms == ("mail",)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from auucmax.pairs import ALL_SURROGATES, OutcomeLevels
+from auucmax.pairs import ALL_SURROGATES, Bins, OutcomeLevels, PairRows, PairSummary
 from auucmax.rows import ArrayRows
 
 
@@ -97,3 +97,10 @@ def level_values(objective, y, treatment):
 
 any_outcome = pytest.mark.parametrize("outcome", ["binary", "count", "money"])
 every = pytest.mark.parametrize("s", ALL_SURROGATES, ids=str)
+
+
+def summary_of(score, codes, width, weight=None, n_classes=4):
+    """Moments of given scores."""
+    bins = Bins.covering(score.min(), score.max(), width)
+    rows = PairRows.of_scores(score, codes, weight, n_classes)
+    return PairSummary.from_rows(rows, np.ones(1), bins)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pairs.pair_rows import Rows, any_outcome, coded_rows, trial
+from tests.pairs.pair_rows import Rows, any_outcome, coded_rows, summary_of, trial
 
 from auucmax.pairs import (
     Bins,
@@ -17,6 +17,7 @@ from auucmax.pairs import (
     sigmoid,
 )
 from auucmax.pairs.field import cell_errors, cell_polynomials
+from auucmax.pairs.outcomes import pair_sums as pair_sums_of
 from auucmax.pairs.passes import row_values, weighted_gram
 from auucmax.pairs.reference import pair_hessian, pair_sums
 from auucmax.pairs.surrogates import SigmoidSurrogate
@@ -28,7 +29,7 @@ KNOTTED = [s_poly(), s_poly(mu=1.0), s_poly(0.5, 4), s_poly(2.0, 5)]
 
 
 def field_of(rows, s, bins_per_length=20):
-    summary = PairSummary.from_scores(
+    summary = summary_of(
         rows.score,
         rows.codes,
         width=s.length / bins_per_length,
@@ -61,7 +62,7 @@ def test_smooth_surrogates_at_a_twentieth_of_their_length(s, data):
     rows = data.draw(coded_rows(s.length))
     field, exact = field_of(rows, s), sums_of(rows, s)
     reach = np.ptp(rows.score)
-    pairs = rows.levels.pair_sums(field.summary.totals)
+    pairs = pair_sums_of(field.summary.totals, rows.levels.gaps)
     assert (np.abs(field.losses - exact.losses) <= 1e-8 * pairs * s(-reach)).all()
     # The transforms round at 1e-16 of the largest |s'|, which may be far above all that occur.
     rounding = 1e-13 * opponents(rows) / s.length
@@ -95,7 +96,7 @@ def test_the_error_bound_is_not_idle():
     codes = code_rows(y, treatment=treated)
     score = rng.choice([0.0, 0.501, 1.0], 60)
     for s in (sigmoid(0.5), s_poly(0.5)):
-        summary = PairSummary.from_scores(score, codes, width=s.length / 2)
+        summary = summary_of(score, codes, width=s.length / 2)
         field = PairField(summary, s)
         error = abs(field.value - pair_sums(score, y, treated == 1, s).losses.sum())
         assert error > 1e-3 * field.error_bound(0)
@@ -110,7 +111,7 @@ def test_s_poly_on_smooth_scores_with_a_thousand_bins():
     for scale in (0.02, 0.5, 3.0):
         s, x = s_poly(), scale * score
         width = s.mu / max(1, round(s.mu * 1000 / np.ptp(x)))
-        field = PairField(PairSummary.from_scores(x, codes, width=width), s)
+        field = PairField(summary_of(x, codes, width=width), s)
         exact = pair_sums(x, y, treated == 1, s)
         assert field.losses == pytest.approx(exact.losses, rel=1e-9)
         slopes = row_values(
@@ -124,7 +125,7 @@ def test_row_order_does_not_matter():
     codes, score = rng.integers(0, 4, 300).astype(np.int8), rng.normal(size=300)
     order = rng.permutation(300)
     a, b = (
-        PairField(PairSummary.from_scores(score[o], codes[o], width=0.05), s_log()).losses
+        PairField(summary_of(score[o], codes[o], width=0.05), s_log()).losses
         for o in (np.arange(300), order)
     )
     assert a == pytest.approx(b, rel=1e-13)
@@ -159,15 +160,9 @@ def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(
     assert hessian == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
 
 
-def test_gradient_without_vector_moments():
-    summary = PairSummary.from_scores(np.arange(4.0), np.arange(4, dtype=np.int8), width=0.05)
-    with pytest.raises(ValueError, match="vector moments"):
-        PairField(summary, s_log()).gradient()
-
-
 def test_an_empty_class_has_no_pairs():
     codes = np.array([0, 0, 3, 3], dtype=np.int8)
-    field = PairField(PairSummary.from_scores(np.arange(4.0), codes, width=0.05), s_log())
+    field = PairField(summary_of(np.arange(4.0), codes, width=0.05), s_log())
     assert field.losses == pytest.approx([0, 0], abs=1e-14)
     assert field.error_bound(0) < 1e-12
 

@@ -72,7 +72,7 @@ def check_values(levels, y, treated, codes, w):
     n = len(levels.starts)
     counted = np.concatenate([levels.values[0, ::-1], levels.values[1]])[codes]
     between, total = 0.0, 0.0
-    sums = levels.pair_sums(np.bincount(codes, w, 2 * n))
+    sums = outcomes.pair_sums(np.bincount(codes, w, 2 * n), levels.gaps)
     for arm, own in enumerate((treated, ~treated)):
         if not own.any():
             continue

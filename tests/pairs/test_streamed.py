@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
-from tests.pairs.pair_rows import coded_rows, trial
+from tests.pairs.pair_rows import coded_rows, summary_of, trial
 
 from auucmax.pairs import (
     Bins,
@@ -112,8 +112,8 @@ def test_many_columns_are_summed_without_their_products(monkeypatch):
 def test_coarser_bins_need_no_other_pass(rows, times):
     weight = rows.weight
     how = {"weight": weight, "n_classes": rows.levels.n_classes}
-    fine = PairSummary.from_scores(rows.score, rows.codes, width=1 / 32, **how)
-    coarse = PairSummary.from_scores(rows.score, rows.codes, width=times / 32, **how)
+    fine = summary_of(rows.score, rows.codes, width=1 / 32, **how)
+    coarse = summary_of(rows.score, rows.codes, width=times / 32, **how)
     found = fine.coarsened(times).trimmed()
     assert found.bins == coarse.bins
     np.testing.assert_allclose(found.moments, coarse.moments, atol=1e-9)

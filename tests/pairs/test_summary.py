@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pairs.pair_rows import coded_rows, trial
+from tests.pairs.pair_rows import coded_rows, summary_of, trial
 
 from auucmax.pairs import Bins, PairRows, PairSummary, box_range, code_rows
 
@@ -21,7 +21,7 @@ def test_moments_are_what_they_say(rows, weighted):
     weight = rows.weight if weighted else None
     codes, n_classes = rows.codes, rows.levels.n_classes
     how = {"weight": weight, "n_classes": n_classes}
-    summary = PairSummary.from_scores(rows.score, codes, width=WIDTH, **how)
+    summary = summary_of(rows.score, codes, width=WIDTH, **how)
     w = np.ones(len(rows.score)) if weight is None else weight
     position = rows.score * (1 / WIDTH)
     cell = np.floor(position)
@@ -43,12 +43,12 @@ def test_moments_are_what_they_say(rows, weighted):
 def test_parts_add_up(rows, seed):
     part = np.random.default_rng(seed).integers(0, 3, len(rows.score))
     codes, how = rows.codes, {"width": WIDTH, "n_classes": rows.levels.n_classes}
-    whole = PairSummary.from_scores(rows.score, codes, weight=rows.weight, **how)
+    whole = summary_of(rows.score, codes, weight=rows.weight, **how)
     total = None
     for k in {*part.tolist()}:
         own = part == k
         weight = None if rows.weight is None else rows.weight[own]
-        piece = PairSummary.from_scores(rows.score[own], codes[own], weight=weight, **how)
+        piece = summary_of(rows.score[own], codes[own], weight=weight, **how)
         total = piece if total is None else total + piece
     total = total.trimmed()
     assert total.bins == whole.bins
@@ -65,7 +65,7 @@ def test_parts_with_vector_moments_add_up():
         return PairSummary.from_rows(rows, w, bins, vectors=True)
 
     whole = summary(slice(None))
-    plain = PairSummary.from_scores(X @ w, codes, width=WIDTH, weight=weight)
+    plain = summary_of(X @ w, codes, width=WIDTH, weight=weight)
     assert whole.moments == pytest.approx(plain.moments, rel=1e-12, abs=1e-12)
     parts = summary(slice(0, 100)) + summary(slice(100, 500))
     assert parts.vectors == pytest.approx(whole.vectors, rel=1e-12, abs=1e-12)
@@ -79,8 +79,8 @@ def test_parts_with_vector_moments_add_up():
 def test_weights_equal_repetition(rows):
     times = np.arange(len(rows.score)) % 3 + 1
     codes, how = rows.codes, {"width": WIDTH, "n_classes": rows.levels.n_classes}
-    repeated = PairSummary.from_scores(rows.score.repeat(times), codes.repeat(times), **how)
-    weighted = PairSummary.from_scores(rows.score, codes, weight=times.astype(float), **how)
+    repeated = summary_of(rows.score.repeat(times), codes.repeat(times), **how)
+    weighted = summary_of(rows.score, codes, weight=times.astype(float), **how)
     assert weighted.moments == pytest.approx(repeated.moments, rel=1e-12, abs=1e-12)
 
 
@@ -88,16 +88,6 @@ def test_box_holds_every_score():
     X, *_, w = trial(1000)
     low, high = box_range(X.min(axis=0), X.max(axis=0), w)
     assert low <= (X @ w).min() <= (X @ w).max() <= high
-
-
-def test_summaries_that_do_not_fit():
-    codes = np.array([0, 1, 2, 3], dtype=np.int8)
-    score = np.arange(4.0)
-    a = PairSummary.from_scores(score, codes, width=0.5)
-    with pytest.raises(ValueError, match="bins of one width"):
-        a + PairSummary.from_scores(score, codes, width=0.25)
-    with pytest.raises(ValueError, match="vector moments"):
-        a + PairSummary(a.bins, np.zeros((*a.sums.shape, 3)))
 
 
 @pytest.mark.parametrize("y", [[1, 0, 2, 0], [1, 0, 0.5, 0], [-1, 1, 1, -1]])

@@ -341,7 +341,7 @@ def test_the_same_rows_in_other_batches_are_no_change(tmp_path):
     other_batches = replace(rows, batch_rows=77)
     for again in (rows, pickle.loads(pickle.dumps(rows)), copy.deepcopy(rows), other_batches):
         again.total(len_of)
-    assert rows._marks == other_batches._marks
+    assert rows.first_mark == other_batches.first_mark
 
 
 def test_rows_of_other_arms_may_change(tmp_path):
@@ -395,17 +395,13 @@ def test_a_reading_that_is_stopped_tells_nothing(tmp_path):
         rows.total(len_of)
 
 
-def test_streams_are_equal_pickled_and_printed_whatever_was_read(tmp_path):
+def test_a_pickled_stream_knows_what_was_read(tmp_path):
     file = tmp_path / "rows.parquet"
     frame().to_parquet(file)
     rows, other = (stream_table(file, **columns()) for _ in range(2))
-    before = repr(rows)
     rows.total(len_of)
-    assert rows == other == pickle.loads(pickle.dumps(rows))
-    assert hash(rows) == hash(other)
-    assert repr(rows) == before
     other_value(frame(400)).to_parquet(file)
-    sent = pickle.loads(pickle.dumps(rows))  # a copy knows what was read before
+    sent = pickle.loads(pickle.dumps(rows))
     with pytest.raises(TableError, match="the same rows"):
         sent.total(len_of)
     other.total(len_of)  # one that has not been read takes what is there

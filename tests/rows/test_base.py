@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
-from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, Share, ask, part_of, together
+from auucmax.rows import ArrayRows, Batch, HashedPart, Share, part_of
 from auucmax.rows.base import FIRST_KEY, order_mark
 
 
@@ -80,51 +80,6 @@ def test_weights_and_frames_go_along():
     assert few.weight.tolist() == [1.0, 3.0]
     assert few.keys.tolist() == [0, 2]
     assert rows.map(lambda frame: frame[["b"]].to_numpy(), ("b",)).X.tolist() == [[1], [2], [3]]
-
-
-def steps_of(rows, n):
-    """A question of n readings."""
-    found = []
-    for _ in range(n):
-        ((total,),) = yield [(rows, (n_rows,))]
-        found.append(total)
-    return found
-
-
-def test_questions_share_their_readings():
-    rows = ListedRows(*made(), [20])
-    view, other = rows.part(HashedPart(2, (0,), 1)), ListedRows(*made(30))
-    (size,) = view.total(n_rows)
-    rows.n_readings = 0
-    answers = ask(
-        together(
-            steps_of(rows, 3), together(steps_of(view, 5), steps_of(other, 1)), steps_of(view, 0)
-        )
-    )
-    assert answers == [[60] * 3, [[size] * 5, [30]], []]
-    assert rows.n_readings == 5
-    assert other.n_readings == 1
-
-
-def test_a_question_that_fails_says_why():
-    def wrong(rows):
-        yield [(rows, (n_rows,))]
-        raise ValueError("a reason")
-
-    rows = ListedRows(*made())
-    with pytest.raises(ValueError, match="a reason"):
-        ask(together(steps_of(rows, 3), wrong(rows)))
-
-
-def test_no_rows_at_all():
-    class Empty(Rows):
-        names = ("x",)
-
-        def batches(self):
-            return iter(())
-
-    with pytest.raises(ValueError, match="at least one row, got none"):
-        Empty().total(n_rows)
 
 
 # The mark of rows and their order.

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from auucmax import spark as on_spark
@@ -64,15 +65,15 @@ def lost_executor(reading, monkeypatch, folder):
         victims[0].kill()
         killed.touch()
 
-    def total(self, *summaries):
+    def total(self, steps, summaries):
         readings.append(1)
         if len(readings) == reading:
             threading.Thread(target=kill, daemon=True).start()
-            return original(self, *(Slow(one) for one in summaries))
-        return original(self, *summaries)
+            return original(self, steps, [Slow(one) for one in summaries])
+        return original(self, steps, summaries)
 
-    original = on_spark.SparkRows.total
-    monkeypatch.setattr(on_spark.SparkRows, "total", total)
+    original = on_spark.SparkRows._total
+    monkeypatch.setattr(on_spark.SparkRows, "_total", total)
     yield
     assert len(victims) == 1
     assert not victims[0].is_running()
@@ -118,19 +119,12 @@ class Partitions:
         none = next((t.slice(0, 0) for t in made if t), pa.table({name: [] for name in names}))
         return self._of([none if t is None else t for t in made])
 
-    def repartition(self, *number_and_column):
-        *number, column = number_and_column
-        n = number[0] if number else 3  # Spark's choice
+    def groupBy(self, column):
         table = pa.concat_tables(self.tables[::-1])
-        place = np.asarray(table[column]) % n
-        return self._of([table.filter(place == k) for k in range(n)])
-
-    def where(self, condition):
-        assert condition == "summary is not null"
-        return self._of([t.filter(t["summary"].is_valid()) for t in self.tables])
-
-    def drop(self, column):
-        return self._of([t.drop_columns([column]) for t in self.tables])
+        groups = [table.filter(pc.equal(table[column], k)) for k in table[column].unique()]
+        return SimpleNamespace(
+            applyInArrow=lambda function, _: self._of([function(own) for own in groups] or [table])
+        )
 
     def cache(self):
         return self

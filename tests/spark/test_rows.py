@@ -12,9 +12,9 @@ from auucmax.rows import Rows, Share
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.rows.base import Mapped
 from auucmax.spark import rows as module
-from auucmax.spark.rows import PackedRows, PartitionRows, SparkRows, quoted
+from auucmax.spark.rows import PackedRows, SparkRows, cached, quoted
 
-COLUMNS = PartitionRows(ArrowColumns(("x",), "y", "t", "float64"))
+COLUMNS = ArrowColumns(("x",), "y", "t", "float64")
 
 
 def table(x, treatment=None):
@@ -45,12 +45,12 @@ def len_of(batch):
     return len(batch.y)
 
 
-@pytest.mark.parametrize(("most", "expected"), [(6, [6, 6, 4]), (2, [2] * 8), (7, [7, 7, 2])])
-def test_batches_are_joined_or_cut_to_blocks(in_executors, monkeypatch, most, expected):
+@pytest.mark.parametrize("most", [2, 6, 7])
+def test_batches_are_joined_or_cut_to_blocks(in_executors, monkeypatch, most):
     monkeypatch.setattr(module, "BLOCK_ROWS", most)
     rows = SparkRows(Partitions([table(range(16))]), COLUMNS)  # in batches of three rows
     sizes, values = rows.total(sizes_of, listed)
-    assert sizes == expected
+    assert all(most <= size < 2 * most for size in sizes[:-1])
     assert values == [(float(k), k) for k in range(16)]
 
 
@@ -69,15 +69,19 @@ def test_no_rows_at_all(in_executors):
         SparkRows(Partitions([table([])]), COLUMNS).total(len_of)
 
 
+def of_partition(reading, batches, part=0):
+    """The blocks of a partition's rows, as executors read them."""
+    return list(module._blocks_of_rows(reading, iter(batches), part))
+
+
 def test_raw_rows_are_frames_of_the_rows_of_the_two_arms():
-    arms = ArrowColumns((), "y", "t", treated="b", control="a")
-    raw = PartitionRows(arms, ("x",))
+    raw = ArrowColumns(("x",), "y", "t", None, treated="b", control="a")
     given = pa.table({"x": [1.0, 2.0, 3.0], "y": [0, 1, 1], "t": ["a", "other", "b"]})
-    (batch,) = raw.batches(iter(given.to_batches()), 5)
+    (batch,) = of_partition(raw, given.to_batches(), 5)
     assert batch.X["x"].tolist() == [1.0, 3.0]
-    assert batch.keys.tolist() == [5, 6]  # as packed rows have them
+    assert batch.keys.tolist() == [5 << 40, (5 << 40) + 1]  # as packed rows have them
     assert batch.treated.tolist() == [False, True]
-    (empty,) = raw.batches(iter(given.slice(1, 1).to_batches()), 6)
+    (empty,) = of_partition(raw, given.slice(1, 1).to_batches())
     assert Mapped(lambda frame: frame.to_numpy(), 1)(empty).X.shape == (0, 1)
 
 
@@ -108,9 +112,8 @@ def test_blocks_of_wide_rows_are_short(monkeypatch):
     given = pa.table(
         {f"x{k}": np.zeros(10) for k in range(4)} | {"y": np.zeros(10), "t": [0, 1] * 5}
     )
-    raw = tuple(f"x{k}" for k in range(4))
-    rows = PartitionRows(ArrowColumns((), "y", "t"), raw)
-    assert [len(b.y) for b in rows.batches(iter(given.to_batches()), 0)] == [3, 3, 3, 1]
+    rows = ArrowColumns(tuple(f"x{k}" for k in range(4)), "y", "t", None)
+    assert [len(b.y) for b in of_partition(rows, given.to_batches())] == [3, 3, 3, 1]
 
 
 def test_an_error_travels():
@@ -148,48 +151,61 @@ def joined(batches):
     st.integers(0, 9),
 )
 def test_packed_and_unpacked_rows_are_the_rows(n, sizes, dtype, large, seed):
-    reading = PartitionRows(ArrowColumns(("a", "b"), "y", "t", dtype))
+    reading = ArrowColumns(("a", "b"), "y", "t", dtype)
     rows = PackedRows(("a", "b"), dtype)
     given_ = tables(n, sizes, dtype, seed)
-    values = sent([rows.values(batch) for batch in reading.batches(iter(given_), 7)], large)
-    found = joined(rows.batches(iter(values), 7))
-    expected = joined(reading.batches(iter(given_), 7))
+    values = sent([rows.pack(batch) for batch in of_partition(reading, given_)], large)
+    found = joined(of_partition(rows, values))
+    expected = joined(of_partition(reading, given_))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def sent(values, large):
-    """As Spark sends them: cut anywhere, among values without rows, as long values if told so."""
-    arrays = [half for v in values for half in (v.slice(0, 1), pa.nulls(2, v.type), v.slice(1))]
+def sent(packed, large=False):
+    """As Spark sends them: cut anywhere, as long values if told so."""
     kind = pa.large_binary() if large else pa.binary()
-    return [pa.RecordBatch.from_arrays([own.cast(kind)], ["rows"]) for own in arrays]
+    schema = pa.schema({"rows": kind, "error": kind})
+    halves = [half for own in packed for half in (own.slice(0, 1), own.slice(1))]
+    return [half.cast(schema) for half in halves if half.num_rows]
 
 
-def test_values_and_blocks_are_small(monkeypatch):
+def test_values_are_small_and_numbers_aligned(monkeypatch):
     monkeypatch.setattr(module, "VALUE_BYTES", 100)
-    reading, rows = (
-        PartitionRows(ArrowColumns(("a", "b"), "y", "t")),
-        PackedRows(("a", "b"), "float32"),
-    )
-    (batch,) = reading.batches(iter(tables(100, [100], "float32", 0)), 0)
-    monkeypatch.setattr(module, "BLOCK_ROWS", 40)
-    values = rows.values(batch)
-    # 5 rows: 2 features, the arm, and the outcome in two numbers of four bytes.
-    assert {len(value) for value in values.to_pylist()} == {100}
-    found = rows.batches(iter(sent([values], False)), 0)
-    assert max(len(batch.y) for batch in found) == 40
+    reading, rows = ArrowColumns(("a", "b"), "y", "t"), PackedRows(("a", "b"), "float32")
+    (batch,) = of_partition(reading, tables(100, [100], "float32", 0))
+    packed = rows.pack(batch)
+    # 5 rows: 2 features and the arm of four bytes each, and the outcome.
+    assert {len(value) for value in packed.column(0).to_pylist()} == {100}
+    (found,) = of_partition(rows, [packed])
+    assert found.X.flags.aligned
+    assert found.y.flags.aligned
 
 
 def test_rows_of_other_arms_do_not_change_the_keys():
-    reading = PartitionRows(ArrowColumns(("a", "b"), "y", "t", "float64", "1", "0"))
+    reading = ArrowColumns(("a", "b"), "y", "t", "float64", "1", "0")
     arms = pa.array([1, 7, 0, 1, 7, 0])
     given_ = [batch.set_column(3, "t", arms) for batch in tables(6, [6], "float64", 0)]
     rows = PackedRows(("a", "b"), "float64")
-    (batch,) = reading.batches(iter(given_), 3)
-    assert batch.keys.tolist() == [3, 4, 5, 6]
-    again = joined(rows.batches(iter(sent([rows.values(batch)], False)), 3))
+    (batch,) = of_partition(reading, given_, 3)
+    assert (batch.keys - (3 << 40)).tolist() == [0, 1, 2, 3]
+    again = joined(of_partition(rows, sent([rows.pack(batch)]), 3))
     for one, other in zip(again, batch[:4], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_view_is_kept_as_it_is_and_its_errors_are_raised(in_executors):
+    rows = SparkRows(Partitions([table(range(50)), table(range(50, 80))]), COLUMNS)
+    view = rows.part(Share(0.5, seed=3)).map(twice, ("twice",))
+    expected = [x for x, _ in view.total(listed)[0]]
+    with cached(view) as kept:
+        assert kept.names == ("twice",)
+        assert [x for x, _ in kept.total(listed)[0]] == expected
+    with cached(rows.map(refuse)) as kept, pytest.raises(TableError, match="a, b"):
+        kept.total(len_of)
+
+
+def refuse(X):
+    raise TableError("a, b. c.")
 
 
 def test_names_with_backquotes():

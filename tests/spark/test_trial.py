@@ -31,7 +31,7 @@ from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.rows import part_of
 from auucmax.spark import trial as spark_trial
-from auucmax.spark.rows import PartitionRows, SparkRows
+from auucmax.spark.rows import SparkRows, arrow_columns
 
 pytestmark = [pytest.mark.gate, *MARKS]
 COLUMNS = {"treatment": "t", "outcome": "y"}
@@ -106,14 +106,15 @@ def test_partitions_of_all_kinds(spark, frame, model, case):
 
 @pytest.mark.parametrize("search_rows", [10**6, 2500])
 def test_a_fit_as_it_comes_takes_few_jobs(spark, even, trial, search_rows, monkeypatch):
-    """Folds and norms share them; of many rows a part is searched, which the executors keep."""
+    """Of many rows a part is searched, in the memory of the driver."""
     monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", search_rows)
-    monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 150)
+    monkeypatch.setattr("auucmax.estimators.auucmax.RARE_ROWS", 150)
     context = spark.sparkContext
     context.setJobGroup(f"fit {search_rows}", "")
     found = on_spark.fit(even, **COLUMNS, model=AUUCMax(random_state=0))
     context.setLocalProperty("spark.jobGroup.id", None)
-    assert 5 < len(context.statusTracker().getJobIdsForGroup(f"fit {search_rows}")) <= 25
+    jobs = context.statusTracker().getJobIdsForGroup(f"fit {search_rows}")
+    assert len(jobs) <= 25
     assert found.selection_path_["cv"].notna().all()
     assert (found.search_rows_ < N_ROWS) == (search_rows < N_ROWS)
     expected = AUUCMax(selection=None, norm=found.norm_)
@@ -132,11 +133,13 @@ def test_more_partitions_than_rows(spark, frame):
 
 
 def test_a_lost_executor_changes_nothing(even, monkeypatch, tmp_path):
+    monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", 2500)
+    monkeypatch.setattr("auucmax.estimators.auucmax.RARE_ROWS", 150)
     settings = AUUCMax(selection=None, norm=0.5)
     expected = on_spark.fit(even, **COLUMNS, model=settings)
     with lost_executor(3, monkeypatch, tmp_path):
         found = on_spark.fit(even, **COLUMNS, model=settings)
-    assert np.array_equal(found.coef_, expected.coef_)
+    assert distance(found, expected) < 1e-6
     assert found.checksum_ == expected.checksum_
 
 
@@ -240,7 +243,9 @@ def test_an_encoder_fills_missing_numbers(spark, raw):
     two = raw[raw["t"] != "maybe"].assign(t=lambda f: (f["t"] == "yes").astype(int))
     df = spark.createDataFrame(two[["age", "t", "y"]])
     settings = AUUCMax(selection=None, norm=1.0)
-    with pytest.raises(ValueError, match="finite numbers, got a missing or infinite one in 'age'"):
+    with pytest.raises(
+        ValueError, match="'age' should be finite numbers, got a missing or infinite one"
+    ):
         on_spark.fit(df, **COLUMNS, model=settings)
     found = on_spark.fit(df, **COLUMNS, model=settings, encoder=TableEncoder())
     # Rounded: a median may be one person's own number.
@@ -302,12 +307,14 @@ def test_errors_are_one_line_of_ours(even):
         on_spark.evaluate(even, **COLUMNS)
     with pytest.raises(TableError, match="name of a column or a fitted model, got 3"):
         on_spark.evaluate(even, **COLUMNS, score=3)
-    with pytest.raises(ValueError, match=r"treatment should have two levels.* are treated"):
+    with pytest.raises(
+        ValueError, match=r"treatment should be treated in some rows .*, got treated"
+    ):
         on_spark.fit(even.where("t = 1"), **COLUMNS, model=AUUCMax(selection=None))
 
 
 def test_what_is_refused_before_any_job(even, model, monkeypatch):
-    monkeypatch.setattr(on_spark.SparkRows, "total", None)  # a job would be an error
+    monkeypatch.setattr(on_spark.SparkRows, "_total", None)  # a job would be an error
     twice = even.join(even.select("x0").limit(1))
     twin = even.withColumnRenamed("x1", "Y")
     cases = [
@@ -315,7 +322,11 @@ def test_what_is_refused_before_any_job(even, model, monkeypatch):
         (on_spark.fit, {"df": twin}, "each column once, capitals aside, got 'Y', 'y' more"),
         (on_spark.evaluate, {"df": twice, "score": "x0"}, "got 'x0' more than once"),
         (on_spark.evaluate, {"df": even, "score": "x0", "ranking": "both"}, "ranking should be"),
-        (on_spark.certify, {"df": even, "score": "x0", "method": "betting"}, "needs the rows"),
+        (
+            on_spark.certify,
+            {"df": even, "score": "x0", "method": "betting"},
+            "method should be one of 'auto'",
+        ),
         (on_spark.fit, {"df": even, "features": []}, "should be columns, got none"),
         (on_spark.fit, {"df": even, "features": ["x0", None]}, "named by texts, got None"),
     ]
@@ -323,7 +334,7 @@ def test_what_is_refused_before_any_job(even, model, monkeypatch):
         with pytest.raises(ValueError, match=message) as caught:
             function(**arguments, **COLUMNS)
         assert "\n" not in str(caught.value)
-    with pytest.raises(TableError, match="capitals aside, got 'Y' beside 'y'"):
+    with pytest.raises(TableError, match="capitals aside, got 'Y' more than once"):
         on_spark.score(even, model, column="Y")
 
 
@@ -357,7 +368,7 @@ def test_a_trial_in_memory_is_the_rows_or_a_sample_of_them(spark, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 100_000.0)
     with pytest.warns(UserWarning, match="DataFrame has 3,000 rows: a random sample of about"):
         assert on_spark.read_trial(df, **roles).n_rows < 2_000
-    some = on_spark.read_trial(df, **arms, max_rows=1_000)
+    some = on_spark.read_trial(df.drop("person"), **arms, max_rows=1_000)
     assert 800 < some.n_rows < 1_200
 
 
@@ -480,8 +491,7 @@ def fit_encoder(rows, encoder):
 
 
 def raw_rows(df, names, treated=None, control=None):
-    arms = spark_trial._arms(df, "t", "y", treated, control)
-    return SparkRows(df, PartitionRows(arms, tuple(names)))
+    return SparkRows(df, arrow_columns(df, names, "t", "y", treated, control, raw=True))
 
 
 @pytest.mark.parametrize("kind", ARMS)

@@ -48,7 +48,7 @@ def rates(kind, by_chance, with_model, n, n_trials):
         arm = (rng.random((n, 1)) > np.cumsum(own, axis=1)).sum(axis=1)
         y = outcomes(rng, mean[np.arange(n), arm], kind)
         cost = np.broadcast_to(COSTS, uplift.shape)
-        rows = ArmRows.of(
+        rows = ArmRows(
             y, arm, cost, chance=chance if by_chance else None,
             model=mean + 0.05 if with_model else None,
         )  # fmt: skip

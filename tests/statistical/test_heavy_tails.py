@@ -21,7 +21,7 @@ def money(rng, n, buyers, sigma):
 
 def sides(levels):
     """Whether the effect, AUUC and the gain are told to be above, and to be below zero."""
-    found, band = levels.inference(), levels.band([1.0], critical=1.96)
+    found, band = levels.inference(), levels.band([1.0])
     ends = np.array([(band.lower[-1], band.upper[-1]), found.interval, found.gain_interval])
     assert np.isfinite(ends).all()  # told, so that rates are of all trials
     return np.stack([ends[:, 0] > 0, ends[:, 1] < 0])

@@ -89,7 +89,7 @@ def test_the_wealth_at_the_truth_has_mean_one():
     design, wealth = BlockDesign.of(24, 0, size=4, pilot=False), []
     for trial in range(4_000):
         y, x, treated, chance = draw(rng, (0.9, 0.1), n=24)
-        h = means.one_effect(y, treated, chance)
+        h = means.effects(y, treated, chance)[:, 1]
         units = DealtUnits.of(treated).as_one_arm()
         seed = np.random.SeedSequence(trial)
         w = deal(dense_ranks(x)[None], np.ones(1), h, 0.0, units, design, seed)[1]

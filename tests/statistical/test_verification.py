@@ -9,7 +9,7 @@ from tests.campaign.people import ARMS, make_model, run_campaign
 
 from auucmax.campaign import verify
 from auucmax.campaign.contrasts import CellMeans, minus
-from auucmax.campaign.forecast import ForecastVerdict
+from auucmax.campaign.verify import ForecastVerdict
 from auucmax.results import Estimate
 
 pytestmark = pytest.mark.gate

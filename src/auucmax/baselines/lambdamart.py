@@ -22,13 +22,13 @@ weight of its three relevances: O(n log n) for the ranks and O(n_bins^2) for all
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from auucmax._errors import InputError
 from auucmax._optional import import_optional
 from auucmax._validation import (
     Bools,
@@ -69,40 +69,41 @@ class PromotedGainObjective:
     def __init__(
         self, y: Floats, treated: Bools, weight: Floats | None = None, n_bins: int = 256
     ) -> None:
-        self.weight = weight
+        self.weight = np.ones(len(y)) if weight is None else weight
         self.n_bins = n_bins
-        self.total = float(len(y)) if weight is None else float(weight.sum())
-        treated_total = float(treated.sum() if weight is None else weight[treated].sum())
+        self.total = float(self.weight.sum())
+        treated_total = float(self.weight[treated].sum())
         relevances = np.array([1 / treated_total, 0.0, -1 / (self.total - treated_total)])
         #: Row's relevance: 0 treated and responded, 1 did not respond, 2 control and responded.
         self.kind = np.where(y == 0, 1, np.where(treated, 0, 2))
         difference = relevances[:, None] - relevances
         self.above, self.below = np.maximum(difference, 0), np.maximum(-difference, 0)
-        counts = np.bincount(self.kind, weights=weight, minlength=3)
+        counts = np.bincount(self.kind, weights=self.weight, minlength=3)
         # With all scores tied every pair is (n + 1)/3 ranks apart and has Hessian 1/4.
         pairs = float(counts @ np.abs(difference) @ counts)
         self.scale = 12 * self.total / ((self.total + 1) * pairs)
 
-    def __call__(self, score: Floats) -> tuple[Floats, Floats]:
+    def __call__(self, score: Floats, dataset: Any = None) -> tuple[Floats, Floats]:
+        """``dataset`` is what LightGBM passes along."""
         ranking = rank_rows(score)
         order = ranking.order
-        weight = None if self.weight is None else self.weight[order]
+        weight = self.weight[order]
         level, kind = self._bins(ranking, weight), self.kind[order]
-        counts, centre = _contents(level, kind, weight, score[order])
-        pull, curve = self._per_bin(counts, centre)
+        n_bins = int(level[-1]) + 1
+        flat = np.bincount(3 * level + kind, weights=weight, minlength=3 * n_bins)
+        counts = np.asarray(flat.reshape(n_bins, 3), dtype=np.float64)
+        centre = np.bincount(level, weights=score[order] * weight) / counts.sum(axis=1)
         result = np.empty((2, len(score)))
-        for row, table in zip(result, (pull, curve), strict=True):
-            values = self.scale * table[level, kind]
-            row[order] = values if weight is None else values * weight
+        for row, table in zip(result, self._per_bin(counts, centre), strict=True):
+            row[order] = self.scale * table[level, kind] * weight
         return result[0], result[1]
 
-    def _bins(self, ranking: Ranking, weight: Floats | None) -> NDArray[np.intp]:
+    def _bins(self, ranking: Ranking, weight: Floats) -> NDArray[np.intp]:
         """Bin number of each sorted row; tied rows share a bin."""
         n_levels = len(ranking.order) if ranking.starts is None else len(ranking.starts)
         if n_levels <= self.n_bins:
             return ranking.spread(np.arange(n_levels, dtype=np.float64)).astype(np.intp)
-        rows = np.ones(len(ranking.order)) if weight is None else weight
-        cell = np.floor(ranking.mid_cumsum(rows) * (self.n_bins / self.total))
+        cell = np.floor(ranking.mid_cumsum(weight) * (self.n_bins / self.total))
         return np.concatenate([[0], np.cumsum(np.diff(cell) > 0)])
 
     def _per_bin(self, counts: Floats, centre: Floats) -> tuple[Floats, Floats]:
@@ -120,17 +121,6 @@ class PromotedGainObjective:
         weighted *= 1 - wrong
         gradient = away @ self.below.T - towards @ self.above.T
         return gradient, weighted @ counts @ (self.above + self.below)
-
-
-def _contents(
-    level: NDArray[np.intp], kind: NDArray[np.intp], weight: Floats | None, score: Floats
-) -> tuple[Floats, Floats]:
-    """Weight of each relevance in each bin, (bins, 3), and mean score of each bin."""
-    n_bins = int(level[-1]) + 1
-    flat = np.bincount(3 * level + kind, weights=weight, minlength=3 * n_bins)
-    counts = np.asarray(flat.reshape(n_bins, 3), dtype=np.float64)
-    total = np.bincount(level, weights=score if weight is None else score * weight)
-    return counts, total / counts.sum(axis=1)
 
 
 GAINS = ("pcg", "ndcg")
@@ -199,7 +189,7 @@ class UpliftLambdaMART(UpliftEstimator):
     True
     """
 
-    _binary_outcome: ClassVar[bool] = True
+    needs_binary: ClassVar[bool] = True
     _allows_missing = True
 
     def __init__(
@@ -231,12 +221,6 @@ class UpliftLambdaMART(UpliftEstimator):
         self.random_state = random_state
         self.control = control
 
-    @property
-    def feature_importances_(self) -> Floats:
-        """(d,) total gain of the splits by each feature."""
-        self._check_is_fitted()
-        return np.asarray(self.booster_.feature_importance("gain"), dtype=np.float64)
-
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
@@ -247,11 +231,27 @@ class UpliftLambdaMART(UpliftEstimator):
         seed = int(rng.integers(2**31 - 1))
         n_trees, self.validation_auuc_ = int(self.n_trees), None
         if self.early_stopping is not None:
+            fewest = int(np.bincount(cells(rows), minlength=4).min())
+            if fewest < 2:
+                raise InputError(
+                    "each arm", "one of at least 2 rows of each outcome for early stopping",
+                    f"{fewest} in one", "Use early_stopping=None, or collect more rows.",
+                )  # fmt: skip
+            folds = TrialKFold(min(N_FOLDS, fewest), by="treatment-outcome", random_state=rng)
             runs = [
                 self._run(rows.take(train), seed, rng, rows.take(test))
-                for train, test in _folds(rows, rng)
+                for train, test in folds.split(X, y, treatment=treated)
             ]
-            n_trees, self.validation_auuc_ = _best_number(runs, n_trees, int(self.patience))
+            means: list[float] = []
+            best = 0
+            for number in range(n_trees):
+                finished = [run.grow() for run in runs]
+                means.append(float(np.mean([run.auuc() for run in runs])))
+                if means[-1] > means[best]:
+                    best = number
+                elif all(finished) or number - best >= self.patience:
+                    break
+            n_trees, self.validation_auuc_ = best + 1, np.array(means)
         run = self._run(rows, seed, rng)
         for _ in range(n_trees):
             if run.grow():
@@ -269,8 +269,8 @@ class UpliftLambdaMART(UpliftEstimator):
     def _run(
         self, rows: ArrayRows, seed: int, rng: Generator, held_out: ArrayRows | None = None
     ) -> _Run:
-        start = _start_pcg if self.gain == "pcg" else _start_ndcg
-        own, dataset, gradients = start(self, rows, rng)
+        """A booster of these rows, before its first tree."""
+        n = len(rows.y)
         params = {
             "num_leaves": int(self.n_leaves),
             "learning_rate": self.learning_rate,
@@ -279,14 +279,38 @@ class UpliftLambdaMART(UpliftEstimator):
             # Bins of a feature must not depend on how often a value occurs, nor on which rows
             # LightGBM would draw, nor sums on threads.
             "min_data_in_bin": 1,
-            "bin_construct_sample_cnt": len(rows.y),
+            "bin_construct_sample_cnt": n,
             "feature_pre_filter": False,
             "deterministic": True,
             "force_row_wise": True,
-            "num_threads": self._threads(len(rows.y)),
+            "num_threads": self._threads(n),
             "verbosity": -1,
         }
-        return _Run(params | own, dataset, gradients, held_out)
+        if self.gain == "pcg":
+            objective = PromotedGainObjective(rows.y, rows.treated, rows.weight, int(self.n_bins))
+            params |= {
+                "objective": "none",
+                # The objective's Hessian sums to the total weight at the start.
+                "min_sum_hessian_in_leaf": self.min_leaf_share * objective.total,
+                "min_data_in_leaf": 1,
+            }
+            return _Run(params, {"data": rows.X, "label": rows.y}, objective, held_out)
+        order, sizes = _groups(cells(rows), int(self.group_size), rng)
+        # In units in which two arms of equal size have gains 0, 1/2 and 1.
+        weights = np.ones(n) if rows.weight is None else rows.weight
+        treated, control = (n / float(weights[arm].sum()) for arm in (rows.treated, ~rows.treated))
+        gains = np.array([0.0, control, treated + control]) / (treated + control)
+        params |= {
+            "objective": "lambdarank",
+            "label_gain": gains.tolist(),
+            "lambdarank_truncation_level": int(sizes.max()),
+            "min_sum_hessian_in_leaf": 0.0,
+            "min_data_in_leaf": max(1, int(self.min_leaf_share * n)),
+        }
+        label = np.where(rows.y == 0, 1, np.where(rows.treated, 2, 0))[order]
+        weight = None if rows.weight is None else rows.weight[order]
+        data = {"data": rows.X[order], "label": label, "group": sizes, "weight": weight}
+        return _Run(params, data, None, held_out)
 
     def _threads(self, n_rows: int) -> int:
         if self.n_jobs is None:
@@ -296,10 +320,10 @@ class UpliftLambdaMART(UpliftEstimator):
     def _check_parameters(self) -> None:
         check_choice(self.gain, "gain", GAINS)
         if self.early_stopping not in ("cv", None):
-            raise ValueError(
-                f"early_stopping should be 'cv' or None, got {self.early_stopping!r}. "
-                f"None grows n_trees trees."
-            )
+            raise InputError(
+                "early_stopping", "'cv' or None", repr(self.early_stopping),
+                "None grows n_trees trees.",
+            )  # fmt: skip
         for name, least, most in (
             ("n_trees", 1, None),
             ("n_leaves", 2, 131_072),
@@ -312,39 +336,6 @@ class UpliftLambdaMART(UpliftEstimator):
             check_whole(self.n_jobs, "n_jobs", 1)
         check_level(self.min_leaf_share, "min_leaf_share")
         check_positive(self.learning_rate, "learning_rate", "0.05 is usual.")
-
-
-Gradients = Callable[[Floats], tuple[Floats, Floats]]
-Start = tuple[dict[str, Any], dict[str, Any], Gradients | None]
-
-
-def _start_pcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Start:
-    """LightGBM parameters, data set and gradients for promoted cumulative gain."""
-    objective = PromotedGainObjective(rows.y, rows.treated, rows.weight, int(model.n_bins))
-    # The objective's Hessian sums to the total weight at the start.
-    least = model.min_leaf_share * objective.total
-    params = {"objective": "none", "min_sum_hessian_in_leaf": least, "min_data_in_leaf": 1}
-    return params, {"data": rows.X, "label": rows.y}, objective
-
-
-def _start_ndcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Start:
-    """LightGBM parameters and data set for its own ranker; rows in random order."""
-    n = len(rows.y)
-    order, sizes = _groups(cells(rows), int(model.group_size), rng)
-    # In units in which two arms of equal size have gains 0, 1/2 and 1.
-    weights = np.ones(n) if rows.weight is None else rows.weight
-    treated, control = (n / float(weights[arm].sum()) for arm in (rows.treated, ~rows.treated))
-    gains = np.array([0.0, control, treated + control]) / (treated + control)
-    params = {
-        "objective": "lambdarank",
-        "label_gain": gains.tolist(),
-        "lambdarank_truncation_level": int(sizes.max()),
-        "min_sum_hessian_in_leaf": 0.0,
-        "min_data_in_leaf": max(1, int(model.min_leaf_share * n)),
-    }
-    label = np.where(rows.y == 0, 1, np.where(rows.treated, 2, 0))[order]
-    weight = None if rows.weight is None else rows.weight[order]
-    return params, {"data": rows.X[order], "label": label, "group": sizes, "weight": weight}, None
 
 
 def _groups(
@@ -363,18 +354,21 @@ def _groups(
 
 
 class _Run:
-    """A booster trained tree by tree, with the AUUC of held-out rows."""
+    """A booster trained tree by tree, with the AUUC of held-out rows.
+
+    Without an ``objective`` gradients are LightGBM's own.
+    """
 
     def __init__(
         self,
         params: dict[str, Any],
-        dataset: dict[str, Any],
-        gradients: Gradients | None,
+        data: dict[str, Any],
+        objective: PromotedGainObjective | None,
         held_out: ArrayRows | None,
     ) -> None:
         lightgbm = import_optional("lightgbm", extra="lightgbm")
-        self.gradients, self.held_out = gradients, held_out
-        train = lightgbm.Dataset(**dataset, params=params)
+        self.objective, self.held_out = objective, held_out
+        train = lightgbm.Dataset(**data, params=params)
         self.booster = lightgbm.Booster(params, train)
         if held_out is not None:
             others = train.create_valid(held_out.X, held_out.y, params=train.params)
@@ -382,41 +376,14 @@ class _Run:
 
     def grow(self) -> bool:
         """Add a tree; return True if no leaf can be split further."""
-        gradients = self.gradients  # None: LightGBM's own
-        own = None if gradients is None else lambda score, dataset: gradients(score)
-        return bool(self.booster.update(fobj=own))
+        return bool(self.booster.update(fobj=self.objective))
 
     def auuc(self) -> float:
         """AUUC of the held-out rows."""
-        return float(self.booster.eval_valid(self._auuc_of)[0][2])
-
-    def _auuc_of(self, score: Floats, dataset: Any) -> tuple[str, float, bool]:
         assert self.held_out is not None  # only runs that hold out rows are asked
         _, y, treated, weight = self.held_out.columns
-        return "auuc", auuc_score(y, score, treatment=treated, sample_weight=weight), True
 
+        def evaluate(score: Floats, dataset: Any) -> tuple[str, float, bool]:
+            return "auuc", auuc_score(y, score, treatment=treated, sample_weight=weight), True
 
-def _folds(rows: ArrayRows, rng: Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Folds of training rows and early-stopping rows."""
-    fewest = int(np.bincount(cells(rows), minlength=4).min())
-    if fewest < 2:
-        raise ValueError(
-            f"each arm should have at least 2 rows of each outcome for early stopping, got "
-            f"{fewest} in one. Use early_stopping=None, or collect more rows."
-        )
-    folds = TrialKFold(min(N_FOLDS, fewest), by="treatment-outcome", random_state=rng)
-    return list(folds.split(rows.X, rows.y, treatment=rows.treated))
-
-
-def _best_number(runs: list[_Run], most: int, patience: int) -> tuple[int, Floats]:
-    """The number of trees with the highest mean AUUC, and the means for 1, 2, ... trees."""
-    means: list[float] = []
-    best = 0
-    for number in range(most):
-        finished = [run.grow() for run in runs]
-        means.append(float(np.mean([run.auuc() for run in runs])))
-        if means[-1] > means[best]:
-            best = number
-        elif all(finished) or number - best >= patience:
-            break
-    return best + 1, np.array(means)
+        return float(self.booster.eval_valid(evaluate)[0][2])

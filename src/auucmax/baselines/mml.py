@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import scores
 
-DESIGNS = ("pure-arms", "tilted", "joint")
+DESIGNS = ("pure-arms", "joint")
 
 
 class SeparateLabels(NamedTuple):
@@ -39,10 +38,6 @@ class MinimaxSolution:
     alpha: Floats
     beta: Floats
 
-    def predict(self, X: Any) -> Floats:
-        """Estimated uplift of the rows of X, (n,)."""
-        return np.asarray(X, dtype=np.float64) @ self.alpha[:-1] + self.alpha[-1]
-
 
 class MinimaxLinear(UpliftEstimator):
     """MML: uplift when outcome and treatment are never seen together (Yamane et al. 2018).
@@ -58,22 +53,17 @@ class MinimaxLinear(UpliftEstimator):
 
     Here the rows of an ordinary trial are made into such samples:
 
-    * "pure-arms": treated rows are policy 1, control rows policy 2;
-    * "tilted": a share ``tilt`` of the treated and 1 - ``tilt`` of the control rows, drawn at
-      random, are policy 1, so its treated share is ``tilt`` if the arms are equally large; the
-      other rows are policy 2. The nearer ``tilt`` is to 1/2, the less the samples tell;
-    * then half of the rows of each arm and policy, drawn at random, keep y and lose the treatment,
-      the other half keep the treatment and lose y;
-    * "joint": as "pure-arms", but every row keeps both labels. Not what the method is for: without
-      regularisation, and with arms equally large, it is the least squares of
+    * "pure-arms": treated rows are policy 1, control rows policy 2; half of the rows of each arm,
+      drawn at random, keep y and lose the treatment, the other half keep the treatment and lose y;
+    * "joint": every row keeps both labels. Not what the method is for: without regularisation, and
+      with arms equally large, it is the least squares of
       :class:`~auucmax.estimators.meta.TransformedOutcome`.
 
     So half the outcomes are thrown away, by design: with a trial in hand, prefer another model.
 
     Parameters
     ----------
-    design : "pure-arms", "tilted" or "joint".
-    tilt : between 1/2 and 1, for "tilted".
+    design : "pure-arms" or "joint".
     r_f, r_g : regularisation of f and g, 0 or more.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
     random_state : of the samples.
@@ -99,7 +89,6 @@ class MinimaxLinear(UpliftEstimator):
         self,
         *,
         design: str = "pure-arms",
-        tilt: float = 0.75,
         r_f: float = 0.01,
         r_g: float = 0.01,
         scale: str = "min-max",
@@ -107,7 +96,6 @@ class MinimaxLinear(UpliftEstimator):
         control: Any = None,
     ) -> None:
         self.design = design
-        self.tilt = tilt
         self.r_f = r_f
         self.r_g = r_g
         self.scale = scale
@@ -123,13 +111,17 @@ class MinimaxLinear(UpliftEstimator):
         r_f = check_positive(self.r_f, "r_f", usual, or_zero=True)
         r_g = check_positive(self.r_g, "r_g", usual, or_zero=True)
         rng = np.random.default_rng(self.random_state)
-        policy, gives_y, gives_t = separate_labels(treated, self.design, self.tilt, rng)
+        gives_y = gives_t = np.ones(len(y), dtype=bool)
+        if self.design == "pure-arms":
+            rng.permutation(len(y))  # a seed has the samples that published tables were made with
+            gives_y = places_in_strata(treated.astype(np.intp), rng) % 2 == 0
+            gives_t = ~gives_y
         scaling = fit_scaling(X, self.scale, sample_weight)
         rows = (scaling.rows(X).astype(np.float64) - scaling.shift) * scaling.factor
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.solution_ = minimax_linear(
-            SeparateLabels(rows[gives_y], y[gives_y], policy[gives_y], weight[gives_y]),
-            SeparateLabels(rows[gives_t], treated[gives_t], policy[gives_t], weight[gives_t]),
+            SeparateLabels(rows[gives_y], y[gives_y], treated[gives_y], weight[gives_y]),
+            SeparateLabels(rows[gives_t], treated[gives_t], treated[gives_t], weight[gives_t]),
             r_f=r_f,
             r_g=r_g,
         )
@@ -140,34 +132,6 @@ class MinimaxLinear(UpliftEstimator):
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
-
-
-def separate_labels(
-    treated: Bools, design: str, tilt: float, rng: Generator
-) -> tuple[Bools, Bools, Bools]:
-    """Simulate separate labels: policy, whether y is kept, and t, as booleans (n,).
-
-    >>> treated = np.array([True] * 4 + [False] * 4)
-    >>> rng = np.random.default_rng(0)
-    >>> policy, gives_y, gives_t = separate_labels(treated, "pure-arms", 0.75, rng)
-    >>> policy.sum(), (policy == treated).all(), gives_y.sum(), (gives_y ^ gives_t).all()
-    (np.int64(4), np.True_, np.int64(4), np.True_)
-    """
-    if design == "joint":
-        every = np.ones(len(treated), dtype=bool)
-        return treated, every, every
-    if design == "tilted" and not (isinstance(tilt, Real) and 0.5 < tilt < 1):
-        raise ValueError(
-            f"tilt should lie strictly between 0.5 and 1, got {tilt!r}. At 0.5 the policies are "
-            f"equal and tell nothing; 1 is design='pure-arms'; 0.75 is usual."
-        )
-    place = places_in_strata(treated.astype(np.intp), rng)  # of each row in its arm, shuffled
-    size = np.where(treated, treated.sum(), (~treated).sum())
-    share = np.where(treated, tilt, 1 - tilt) if design == "tilted" else treated
-    # The first so many of each shuffled arm: exact numbers, where a coin for each row would vary.
-    policy = np.asarray(place < np.round(share * size))
-    gives_y = places_in_strata((2 * treated + policy).astype(np.intp), rng) % 2 == 0
-    return policy, gives_y, ~gives_y
 
 
 def minimax_linear(

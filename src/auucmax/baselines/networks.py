@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from auucmax._errors import InputError, level_of_caller
+from auucmax._errors import InputError
 from auucmax._optional import import_optional
 from auucmax._validation import (
     Bools,
@@ -23,43 +22,6 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.scaling import fit_scaling
-
-SCALES = ("z-score", "min-max")
-
-
-@dataclass(frozen=True)
-class Scales:
-    """Scaling of features, (x - shift) * factor, and of outcomes that are not 0/1."""
-
-    shift: Floats
-    factor: Floats
-    binary: bool
-    y_mean: float = 0.0
-    y_scale: float = 1.0
-
-    def features(self, X: NDArray[Any]) -> Floats:
-        """Scaled rows, (n, d)."""
-        return np.asarray((X - self.shift) * self.factor, dtype=np.float64)
-
-
-def fit_scales(X: NDArray[Any], y: Floats, weight: Floats | None, kind: str) -> Scales:
-    """Compute the scales of these rows; a constant column gets factor 0."""
-    scaling = fit_scaling(X, "min-max")
-    shift, factor = scaling.shift, scaling.factor
-    if kind == "z-score":
-        scaler = StandardScaler().fit(X, sample_weight=weight)
-        shift, factor = scaler.mean_, np.where(factor > 0, 1 / scaler.scale_, 0.0)
-    if np.ptp(y) == 0:
-        raise InputError(
-            "y", "of two levels at least", f"{y[0]:g} in all rows", "There is nothing to learn."
-        )
-    if np.isin(y, (0, 1)).all():
-        return Scales(shift, factor, binary=True)
-    y_mean = float(np.average(y, weights=weight))
-    largest = float(np.abs(y - y_mean).max())  # no square overflows
-    y_scale = largest * np.sqrt(np.average(((y - y_mean) / largest) ** 2, weights=weight))
-    return Scales(shift, factor, binary=False, y_mean=y_mean, y_scale=float(y_scale))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,66 +34,55 @@ class NetworkEstimator(UpliftEstimator):
     max_epochs: int = 200
     patience: int = 10
     validation_share: float = 0.2
-    scale: str = "z-score"
     random_state: int | Generator | None = None
     control: Any = None
-
-    _balanced: ClassVar[bool] = True  # whether both arms have the same total weight
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
         self._check_parameters()
         import_optional("torch", extra="deep")
-        from auucmax.baselines import torch_networks
-
-        rng = np.random.default_rng(self.random_state)
-        scales = fit_scales(X, y, sample_weight, self.scale)
-        with torch_networks.one_thread(gradients=True):
-            networks = self._networks(X.shape[1])
-            for network in networks:
-                torch_networks.initialise(network, rng)
-            rows, validation = torch_networks.split_rows(
-                scales.features(X),
-                (y - scales.y_mean) / scales.y_scale,
-                treated,
-                sample_weight,
-                validation_share=self.validation_share,
-                balanced=self._balanced,
-                rng=rng,
+        if np.ptp(y) == 0:
+            raise InputError(
+                "y", "of two levels at least", f"{y[0]:g} in all rows", "There is nothing to learn."
             )
-            self.history_ = self._train(networks, rows, validation, scales.binary, rng)
-        self.scales_ = scales
+        X = X.astype(np.float64)
+        self.scaler_ = StandardScaler().fit(X, sample_weight=sample_weight)
+        self.scaler_.scale_[np.ptp(X, axis=0) == 0] = np.inf  # a constant column becomes 0
+        self.binary_ = bool(np.isin(y, (0, 1)).all())
+        self.y_scale_ = 1.0
+        if not self.binary_:
+            y = y - np.average(y, weights=sample_weight)
+            largest = np.abs(y).max()  # no square overflows
+            self.y_scale_ = float(
+                largest * np.sqrt(np.average((y / largest) ** 2, weights=sample_weight))
+            )
+        networks, self.history_ = self._train(
+            self.scaler_.transform(X),
+            y / self.y_scale_,
+            treated,
+            sample_weight,
+            np.random.default_rng(self.random_state),
+        )
         # In double precision a row's score does not depend on the rows around it.
         self.network_ = networks[-1].double()
         self.n_parameters_ = sum(p.numel() for network in networks for p in network.parameters())
         self.n_epochs_ = len(self.history_["train"])
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        from auucmax.baselines.torch_networks import BLOCK, uplift
+        from auucmax.baselines.torch_networks import uplift
 
-        scales, effect = self.scales_, np.empty(len(X))
-        for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
-            effect[part] = uplift(self.network_, scales.features(X[part]), scales.binary)
-        return effect * scales.y_scale
+        rows = self.scaler_.transform(X.astype(np.float64))
+        return uplift(self.network_, rows, self.binary_) * self.y_scale_
 
-    @property
-    def weights_(self) -> dict[str, NDArray[Any]]:
-        """Weights of the scoring network, by name."""
-        return {name: tensor.numpy() for name, tensor in self.network_.state_dict().items()}
+    def _train(self, *rows: Any) -> tuple[list[Any], dict[str, Floats]]:
+        """Trained networks, of which the last one scores, and losses by epoch.
 
-    def _networks(self, n_features: int) -> list[Any]:
-        """The networks to train; the last one produces the scores."""
-        raise NotImplementedError
-
-    def _train(
-        self, networks: list[Any], rows: Any, validation: Any, binary: bool, rng: Generator
-    ) -> dict[str, Floats]:
+        ``rows`` are scaled features and outcomes, treatment, weights and a generator.
+        """
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
-        check_choice(self.scale, "scale", SCALES)
         check_positive(self.learning_rate, "learning_rate", "Try 0.001.")
         check_positive(self.l2, "l2", "0 turns it off.", or_zero=True)
         check_whole(self.max_epochs, "max_epochs", 1)
@@ -163,14 +114,13 @@ class TARNet(NetworkEstimator):
         ``patience`` epochs; the weights of the best epoch are kept.
     validation_share : of the rows, drawn from each arm and level of the outcome. 0, or too few
         rows for both arms to be in both parts: train for ``max_epochs``.
-    scale : "z-score" or "min-max", of the features. Part of the model.
     random_state : of the starting weights, the validation rows and the batches.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
-    network_ : the ``torch.nn.Module`` of the best epoch, in double precision. weights_ : its
-        weights, name -> array.
+    network_ : the ``torch.nn.Module`` of the best epoch, in double precision.
+    scaler_ : the scaler of the features.
     n_parameters_ : number of weights.
     history_ : losses by epoch, "train" and "validation".
     n_epochs_ : epochs run.
@@ -196,12 +146,6 @@ class TARNet(NetworkEstimator):
     shared: Sequence[int] = (64, 64)
     heads: Sequence[int] = (64, 64)
 
-    # What CFRNet adds; 0 turns the penalty off.
-    ipm: ClassVar[Any] = "mmd-linear"
-    alpha: ClassVar[Any] = 0.0
-    one_head: ClassVar[Any] = False
-    normalise: ClassVar[Any] = False
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("shared", "heads"):
@@ -213,35 +157,10 @@ class TARNet(NetworkEstimator):
             for width in widths:
                 check_whole(width, f"each width of {name}", 1)
 
-    def _networks(self, n_features: int) -> list[Any]:
-        from auucmax.baselines.torch_networks import TwoArms
-
-        return [
-            TwoArms(
-                n_features,
-                self.shared,
-                self.heads,
-                one_head=self.one_head,
-                normalise=self.normalise,
-            )
-        ]
-
-    def _train(
-        self, networks: list[Any], rows: Any, validation: Any, binary: bool, rng: Generator
-    ) -> dict[str, Floats]:
+    def _train(self, *rows: Any) -> tuple[list[Any], dict[str, Floats]]:
         from auucmax.baselines.torch_networks import train_heads
 
-        parts = [rows] if validation is None else [rows, validation]
-        fewest = min(part.fewest_of_an_arm(self.batch_size) for part in parts)
-        if self.alpha and fewest < 2:
-            warnings.warn(
-                f"CFRNet should have at least 2 rows of each arm in every batch, got {fewest} in "
-                f"some batches with batch_size={self.batch_size}: these batches have no penalty. "
-                f"Use a larger batch_size, more rows of the smaller arm, or alpha=0.",
-                UserWarning,
-                stacklevel=level_of_caller(),
-            )
-        return train_heads(self, networks[0], rows, validation, binary, rng)
+        return train_heads(self, *rows)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -265,12 +184,12 @@ class CFRNet(TARNet):
     one_head : a single head that takes Phi(x) and t (BNN: Johansson, Shalit and Sontag, 2016)
         instead of a head for each arm.
     normalise : divide each Phi(x) by its norm, so that the penalty cannot be met by shrinking it.
-    shared, heads, learning_rate, l2, batch_size, max_epochs, patience, validation_share, scale, \
+    shared, heads, learning_rate, l2, batch_size, max_epochs, patience, validation_share, \
 random_state, control : as for :class:`TARNet`. The validation loss includes the penalty.
 
     Attributes
     ----------
-    network_, weights_, n_parameters_, history_, n_epochs_ : as for :class:`TARNet`.
+    network_, scaler_, n_parameters_, history_, n_epochs_ : as for :class:`TARNet`.
 
     Examples
     --------
@@ -281,15 +200,27 @@ random_state, control : as for :class:`TARNet`. The validation loss includes the
     14081
     """
 
-    ipm: str = "mmd-linear"  # type: ignore[misc]
-    alpha: float = 0.1  # type: ignore[misc]
-    one_head: bool = False  # type: ignore[misc]
-    normalise: bool = False  # type: ignore[misc]
+    ipm: str = "mmd-linear"
+    alpha: float = 0.1
+    one_head: bool = False
+    normalise: bool = False
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice(self.ipm, "ipm", ("mmd-linear", "mmd-rbf", "wasserstein"))
         check_positive(self.alpha, "alpha", "0 turns it off.", or_zero=True)
+
+    def _train(self, *rows: Any) -> tuple[list[Any], dict[str, Floats]]:
+        from auucmax.baselines.torch_networks import train_heads
+
+        return train_heads(
+            self,
+            *rows,
+            ipm=self.ipm,
+            alpha=self.alpha,
+            one_head=self.one_head,
+            normalise=self.normalise,
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -313,13 +244,13 @@ class GANITE(NetworkEstimator):
         1000.)
     generator_epochs : of the first stage, which has no loss to stop by: G sees the outcome that
         it has to return.
-    learning_rate, l2, batch_size, validation_share, scale, random_state, control : as for
+    learning_rate, l2, batch_size, validation_share, random_state, control : as for
         :class:`TARNet`.
     max_epochs, patience : of the second stage, as for :class:`TARNet`.
 
     Attributes
     ----------
-    network_, weights_ : of I alone, which is all that scoring needs.
+    network_ : I alone, which is all that scoring needs.
     n_parameters_ : of G, D and I, which are all trained.
     history_ : losses by epoch: "generator" (observed outcomes) and "discriminator" of the first
         stage, "train" and "validation" of the second.
@@ -339,34 +270,13 @@ class GANITE(NetworkEstimator):
     generator_epochs: int = 20
     batch_size: int | None = 256
 
-    _balanced = False
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole(self.hidden, "hidden", 1)
         check_positive(self.alpha, "alpha", "0 turns it off.", or_zero=True)
         check_whole(self.generator_epochs, "generator_epochs", 1)
 
-    def _networks(self, n_features: int) -> list[Any]:
-        from auucmax.baselines.torch_networks import TwoArms, one_output
+    def _train(self, *rows: Any) -> tuple[list[Any], dict[str, Floats]]:
+        from auucmax.baselines.torch_networks import train_ganite
 
-        width = self.hidden
-        generator = TwoArms(n_features + 2, (width, width), (width,))
-        discriminator = one_output([n_features + 2, width, width])
-        return [generator, discriminator, TwoArms(n_features, (width, width), (width,))]
-
-    def _train(
-        self, networks: list[Any], rows: Any, validation: Any, binary: bool, rng: Generator
-    ) -> dict[str, Floats]:
-        from auucmax.baselines.torch_networks import Game, train_ganite
-
-        generator, discriminator, scorer = networks
-        game = Game(
-            generator,
-            discriminator,
-            binary=binary,
-            alpha=self.alpha,
-            learning_rate=self.learning_rate,
-            l2=self.l2,
-        )
-        return train_ganite(self, game, self.generator_epochs, scorer, rows, validation, rng)
+        return train_ganite(self, *rows)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
-from auucmax.estimators.base import UpliftEstimator, row_weights
+from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
 from auucmax.estimators.meta import OverBaseModel, default_model, fit_model, mean_outcome
 
 ORDERS = ("control-first", "treatment-first")
@@ -43,7 +43,6 @@ class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
     Attributes
     ----------
     treated_model_, control_model_ : the fitted models; the second one has d + 1 features.
-    order_ : the order of the fit.
     n_parameters_ : numbers that both hold; None if they cannot be counted.
 
     Examples
@@ -78,11 +77,10 @@ class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
         second = fit_arm(~first_arm, _with_prediction(X[~first_arm], first))
         models = (first, second) if self.order == "control-first" else (second, first)
         self.control_model_, self.treated_model_ = models
-        self.order_ = self.order
-        self._count(first, second)
+        self.n_parameters_ = count_parameters(first, second)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        if self.order_ == "control-first":
+        if self.order == "control-first":
             first, second, sign = self.control_model_, self.treated_model_, 1.0
         else:
             first, second, sign = self.treated_model_, self.control_model_, -1.0
@@ -121,7 +119,7 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
     Attributes
     ----------
     model_ : the fitted model of the stacked columns.
-    arm_scale_, treatment_column_ : how they were stacked.
+    scaler_ : what standardises features for the default model, else None.
     n_parameters_ : numbers that it holds; None if they cannot be counted.
 
     Examples
@@ -153,21 +151,24 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        # Prediction goes by what was fitted, whatever is set afterwards.
-        self.arm_scale_: float = check_positive(
+        check_positive(
             self.arm_scale,
             "arm_scale",
             "1 penalises the arms' own coefficients as much as the shared ones, 0.1 a hundred "
             "times as much.",
         )
-        self.treatment_column_: bool = bool(self.treatment_column)
         weight = row_weights(sample_weight)
-        self.model_: Any
+        self.scaler_ = None
+        model = default_model(y)
         if self.estimator is None:
-            self.model_ = self._fit_standardised(X, y, treated, weight)
+            # Without the treatment column only scales are taken out: a shift of a column is what
+            # tells the levels of the arms apart then.
+            scaler = StandardScaler(with_mean=self.treatment_column)
+            self.scaler_ = scaler.fit(X, sample_weight=weight)
         else:
-            self.model_ = fit_model(clone(self.estimator), self._stack(X, treated), y, weight)
-        self._count(self.model_)
+            model = clone(self.estimator)
+        self.model_ = fit_model(model, self._stack(X, treated), y, weight)
+        self.n_parameters_ = count_parameters(self.model_)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         treated, control = (
@@ -175,33 +176,14 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
         )
         return treated - control
 
-    def _fit_standardised(
-        self, X: NDArray[Any], y: Floats, treated: Bools, weight: Floats | None
-    ) -> Any:
-        """Fit the default model on standardised columns; coefficients are in the units of X.
-
-        Without the treatment column only scales are taken out: a shift of a column is what tells
-        the levels of the arms apart then.
-        """
-        scaler = StandardScaler(with_mean=self.treatment_column_).fit(X, sample_weight=weight)
-        stacked = self._stack(scaler.transform(X), treated)
-        model = fit_model(default_model(y), stacked, y, weight)
-        d, coef = X.shape[1], np.array(model.coef_, dtype=np.float64)
-        coef[..., : 3 * d] /= np.tile(scaler.scale_, 3)
-        if self.treatment_column_:
-            parts = coef[..., : 3 * d].reshape(3, d) @ scaler.mean_
-            shared, own_treated, own_control = parts * [1.0, self.arm_scale_, self.arm_scale_]
-            coef[..., -1] -= own_treated - own_control
-            model.intercept_ = model.intercept_ - shared - own_control
-        model.coef_ = coef
-        return model
-
     def _stack(self, X: NDArray[Any], treated: Bools) -> NDArray[Any]:
-        own, zero = self.arm_scale_ * X, np.zeros((), dtype=X.dtype)
+        if self.scaler_ is not None:
+            X = self.scaler_.transform(X)
+        own, zero = self.arm_scale * X, np.zeros((), dtype=X.dtype)
         # Not a product with the arm: a missing value times 0 is no 0.
         in_arm = treated[:, None]
         columns = [X, np.where(in_arm, own, zero), np.where(in_arm, zero, own)]
-        return np.hstack([*columns, in_arm.astype(X.dtype)] if self.treatment_column_ else columns)
+        return np.hstack([*columns, in_arm.astype(X.dtype)] if self.treatment_column else columns)
 
 
 def _with_prediction(X: NDArray[Any], model: Any) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.scaling import SCALES, Scaling, fit_scaling
+from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import code_rows, group_weights, scores
 
 _FIRST_WIDTH, _LAST_WIDTH, _SHRINK = 0.5, 1e-7, 8.0
@@ -55,19 +55,28 @@ class ArmPairs(NamedTuple):
     multiplier: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class HingeSolution:
-    """The best w found, its objective, and a proven lower bound of the minimum."""
+    """The best w so far, its objective, and the highest proven lower bound of the minimum.
+
+    They may come from different points.
+    """
 
     w: Floats
-    objective: float
-    lower: float
-    n_steps: int
+    objective: float = np.inf
+    lower: float = -np.inf
+    n_steps: int = 0
 
     @property
     def gap(self) -> float:
         """Relative duality gap: an upper bound of the excess of the objective over its minimum."""
         return max(self.objective - self.lower, 0.0) / self.objective
+
+    def learn(self, point: _Point) -> None:
+        """Take over what a point improves."""
+        self.lower = max(self.lower, point.lower)
+        if point.objective < self.objective:
+            self.w, self.objective = point.w, point.objective
 
 
 def minimise_pair_hinge(
@@ -88,62 +97,34 @@ def minimise_pair_hinge(
     >>> minimise_pair_hinge([pair], C=10.0).w.round(5).tolist()
     [1.0, 0.0]
     """
-    w, width, previous = np.zeros(arms[0].winners.shape[1]), _FIRST_WIDTH, None
-    best = _Best()
+    w = np.zeros(arms[0].winners.shape[1])
+    width, previous = _FIRST_WIDTH, None
+    best = HingeSolution(w)
     while width > _LAST_WIDTH and best.n_steps < max_steps:
         at = partial(_Point, arms, C, width)
-        w = _newton(at, w, best, tolerance, max_steps)
+        point = at(w)
+        best.learn(point)
+        while best.gap > tolerance and best.n_steps < max_steps:  # Newton's method
+            # The squared gradient is twice what it adds to the gap of its point.
+            if np.linalg.norm(point.gradient) <= 1e-2 * np.sqrt(2 * best.gap * best.objective):
+                break
+            step = np.asarray(np.linalg.solve(point.hessian(), -point.gradient), dtype=np.float64)
+            before, point = point, _search(at, point, step)
+            best.n_steps += 1
+            best.learn(point)
+            if np.array_equal(point.w, before.w):  # no descent left at this precision
+                break
+        w = point.w
         # The minimiser moves about in proportion to the width: go on to where it would be at 0.
-        if not best.is_within(tolerance) and previous is not None:
+        if best.gap > tolerance and previous is not None:
             best.learn(at(w + (w - previous) / (_SHRINK - 1)))
-        if best.is_within(tolerance):
+        if best.gap <= tolerance:
             break
         previous, width = w, width / _SHRINK
-    return HingeSolution(best.w, best.objective, best.lower, best.n_steps)
+    return best
 
 
-#: From w to what is known there, of the objective with its kinks rounded.
-Smoothed = Callable[[Floats], "_Point"]
-
-
-class _Best:
-    """The lowest objective and the highest lower bound found so far (at different points)."""
-
-    def __init__(self) -> None:
-        self.w, self.objective, self.lower, self.n_steps = np.zeros(0), np.inf, -np.inf, 0
-
-    @property
-    def gap(self) -> float:
-        return max(self.objective - self.lower, 0.0)
-
-    def is_within(self, tolerance: float) -> bool:
-        return self.gap <= tolerance * self.objective
-
-    def learn(self, point: _Point) -> None:
-        self.lower = max(self.lower, point.lower)
-        if point.objective < self.objective:
-            self.w, self.objective = point.w, point.objective
-
-
-def _newton(at: Smoothed, w: Floats, best: _Best, tolerance: float, max_steps: int) -> Floats:
-    """Minimise the smoothed hinge loss by Newton's method."""
-    point = at(w)
-    best.learn(point)
-    while not best.is_within(tolerance) and best.n_steps < max_steps:
-        # The squared gradient is twice what it adds to the gap of its point.
-        if np.linalg.norm(point.gradient) <= 1e-2 * np.sqrt(2 * best.gap):
-            break
-        step = np.asarray(np.linalg.solve(point.hessian, -point.gradient), dtype=np.float64)
-        there = _search(at, point, step)
-        best.n_steps += 1
-        best.learn(there)
-        if np.array_equal(there.w, point.w):  # no descent left at this precision
-            break
-        point = there
-    return point.w
-
-
-def _search(at: Smoothed, point: _Point, step: Floats) -> _Point:
+def _search(at: Callable[[Floats], _Point], point: _Point, step: Floats) -> _Point:
     """Line search: a point whose slope is below a third of the initial one.
 
     The function is convex, so its slope along the step rises and the secant brackets its zero.
@@ -177,24 +158,14 @@ class _Point:
     def __init__(self, pairs: list[ArmPairs], C: float, width: float, w: Floats) -> None:
         self.C, self.w = C, w
         self.arms = [_ArmPoint(arm, w, width) for arm in pairs]
-        self.v = np.asarray(sum(arm.v for arm in self.arms))
+        v = np.asarray(C * sum(arm.v for arm in self.arms))
+        self.objective = float(w @ w / 2 + C * sum(arm.hinge for arm in self.arms))
+        self.lower = float(C * sum(arm.total for arm in self.arms) - v @ v / 2)
+        self.gradient = w - v
 
-    @cached_property
-    def objective(self) -> float:
-        return float(self.w @ self.w / 2 + self.C * sum(arm.hinge for arm in self.arms))
-
-    @cached_property
-    def lower(self) -> float:
-        v = self.C * self.v
-        return float(self.C * sum(arm.total for arm in self.arms) - v @ v / 2)
-
-    @cached_property
-    def gradient(self) -> Floats:
-        return np.asarray(self.w - self.C * self.v)
-
-    @cached_property
     def hessian(self) -> Floats:
-        return np.asarray(np.eye(len(self.w)) + self.C * sum(arm.hessian for arm in self.arms))
+        bends = [arm.hessian() for arm in self.arms]
+        return np.asarray(np.eye(len(self.w)) + self.C * sum(bends))
 
 
 class _ArmPoint:
@@ -228,7 +199,6 @@ class _ArmPoint:
         # Of the sorted winners, the runs of sorted losers at the kink, and their weights.
         self._runs = high, low, first, last, u * inside, v * covered
 
-    @property
     def hessian(self) -> Floats:
         """m / width times the sum of (x_i - x_j)(x_i - x_j)' over pairs with 0 < 1 - z < width."""
         winners, losers, u, v, m = self.arm
@@ -315,7 +285,7 @@ class SVMDifferentialPrediction(UpliftEstimator):
     0.031
     """
 
-    _binary_outcome: ClassVar[bool] = True
+    needs_binary: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -339,10 +309,12 @@ class SVMDifferentialPrediction(UpliftEstimator):
     ) -> None:
         self._check_parameters()
         scaling = fit_scaling(X, self.scale, sample_weight)
+        rows = (scaling.rows(X).astype(np.float64) - scaling.shift) * scaling.factor
+        rows -= rows.mean(axis=0)  # pairs depend on differences only
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
             found = minimise_pair_hinge(
-                _arms(_scaled(X, scaling), y, treated, sample_weight, self.weights),
+                _arms(rows, y, treated, sample_weight, self.weights),
                 float(self.C),
                 tolerance=float(self.tolerance),
                 max_steps=int(self.max_steps),
@@ -371,15 +343,6 @@ class SVMDifferentialPrediction(UpliftEstimator):
         check_choice(self.scale, "scale", SCALES)
         check_level(self.tolerance, "tolerance")
         check_whole(self.max_steps, "max_steps", 1)
-
-
-def _scaled(X: NDArray[Any], scaling: Scaling) -> Floats:
-    """Scale and centre the rows; pairs depend on differences only."""
-    rows = scaling.rows(X).astype(np.float64)
-    rows -= scaling.shift
-    rows *= scaling.factor
-    rows -= rows.mean(axis=0)
-    return rows
 
 
 def _arms(

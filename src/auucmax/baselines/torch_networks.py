@@ -9,6 +9,7 @@ machine. (Another processor or another version of torch may round differently.)
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -22,13 +23,13 @@ from numpy.random import Generator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from auucmax._errors import InputError
+from auucmax._errors import InputError, level_of_caller
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
 from auucmax.data.folds import make_strata, places_in_strata
 
 if TYPE_CHECKING:
-    from auucmax.baselines.networks import CFRNet, NetworkEstimator
+    from auucmax.baselines.networks import GANITE, NetworkEstimator, TARNet
 
 History = dict[str, Floats]  #: losses by epoch
 
@@ -133,11 +134,14 @@ def initialise(network: nn.Module, rng: Generator) -> None:
 
 def uplift(network: nn.Module, x: Floats, binary: bool) -> Floats:
     """Predicted outcome with treatment minus that without, (n,), for scaled rows."""
+    effects = []
     with one_thread(gradients=False):
-        control, treated = network(torch.from_numpy(x))
-        if binary:
-            control, treated = control.sigmoid(), treated.sigmoid()
-        return np.asarray(treated - control)
+        for rows in torch.from_numpy(x).split(BLOCK):
+            control, treated = network(rows)
+            if binary:
+                control, treated = control.sigmoid(), treated.sigmoid()
+            effects.append(treated - control)
+        return np.asarray(torch.cat(effects))
 
 
 # Rows
@@ -206,7 +210,7 @@ def split_rows(
         X, Y, W = (torch.from_numpy(c.astype(np.float32)) for c in (x[index], y[index], scaled))
         return TensorRows(X, Y, W, n_treated)
 
-    strata = make_strata(treated, y, by="treatment-outcome").codes
+    strata = make_strata(treated, y, by="treatment-outcome")
     taken = np.floor(validation_share * np.bincount(strata))
     held = places_in_strata(strata, rng) < taken[strata]
     if not ((held & treated).any() and (held & ~treated).any()):
@@ -292,26 +296,50 @@ IPMS = {"mmd-linear": mmd_linear, "mmd-rbf": mmd_rbf, "wasserstein": wasserstein
 
 
 def train_heads(
-    model: CFRNet,
-    network: TwoArms,
-    rows: TensorRows,
-    validation: TensorRows | None,
-    binary: bool,
+    model: TARNet,
+    x: Floats,
+    y: Floats,
+    treated: Bools,
+    weight: Floats | None,
     rng: Generator,
-) -> History:
+    *,
+    ipm: str = "mmd-linear",
+    alpha: float = 0.0,
+    one_head: bool = False,
+    normalise: bool = False,
+) -> tuple[list[nn.Module], History]:
     """Minimise the mean of weight * loss(h_t(Phi(x)), y) + alpha * IPM(Phi_T, Phi_C)."""
-    ipm = IPMS[model.ipm]
+    with one_thread(gradients=True):
+        network = TwoArms(
+            x.shape[1], model.shared, model.heads, one_head=one_head, normalise=normalise
+        )
+        initialise(network, rng)
+        share = model.validation_share
+        rows, validation = split_rows(
+            x, y, treated, weight, validation_share=share, balanced=True, rng=rng
+        )
+        parts = [rows] if validation is None else [rows, validation]
+        fewest = min(part.fewest_of_an_arm(model.batch_size) for part in parts)
+        if alpha and fewest < 2:
+            warnings.warn(
+                f"CFRNet should have at least 2 rows of each arm in every batch, got {fewest} in "
+                f"some batches with batch_size={model.batch_size}: these batches have no penalty. "
+                f"Use a larger batch_size, more rows of the smaller arm, or alpha=0.",
+                UserWarning,
+                stacklevel=level_of_caller(),
+            )
 
-    def objective(batch: TensorRows) -> Tensor:
-        k = batch.n_treated
-        phi = network.represent(batch.x)
-        outputs = torch.cat([network.output(phi[:k], True), network.output(phi[k:], False)])
-        total = (batch.weight * _loss(outputs, batch.y, binary)).mean()
-        if model.alpha and min(k, len(batch.y) - k) > 1:
-            total = total + model.alpha * ipm(phi[:k], phi[k:], batch.weight[:k], batch.weight[k:])
-        return total
+        def objective(batch: TensorRows) -> Tensor:
+            k = batch.n_treated
+            phi = network.represent(batch.x)
+            outputs = torch.cat([network.output(phi[:k], True), network.output(phi[k:], False)])
+            total = (batch.weight * _loss(outputs, batch.y, model.binary_)).mean()
+            if alpha and min(k, len(batch.y) - k) > 1:
+                w = batch.weight
+                total = total + alpha * IPMS[ipm](phi[:k], phi[k:], w[:k], w[k:])
+            return total
 
-    return _minimise(model, network, objective, rows, validation, rng)
+        return [network], _minimise(model, network, objective, rows, validation, rng)
 
 
 class Game:
@@ -373,29 +401,50 @@ class Game:
 
 
 def train_ganite(
-    model: NetworkEstimator,
-    game: Game,
-    n_epochs: int,
-    network: TwoArms,
-    rows: TensorRows,
-    validation: TensorRows | None,
+    model: GANITE,
+    x: Floats,
+    y: Floats,
+    treated: Bools,
+    weight: Floats | None,
     rng: Generator,
-) -> History:
+) -> tuple[list[nn.Module], History]:
     """Train generator and discriminator, then the scoring network on the completed outcomes."""
-    losses = np.zeros((n_epochs, 2))
-    for epoch in track(range(n_epochs), n_epochs, f"generator, {n_epochs} epochs"):
-        for batch in rows.batches(model.batch_size, rng):
-            losses[epoch] += np.array(game.play(batch)) * len(batch.y) / len(rows.y)
-    _check_finite(losses.sum(), model.learning_rate, f" of the generator with alpha={game.alpha:g}")
+    with one_thread(gradients=True):
+        d, width = x.shape[1], model.hidden
+        generator = TwoArms(d + 2, (width, width), (width,))
+        discriminator = one_output([d + 2, width, width])
+        scorer = TwoArms(d, (width, width), (width,))
+        networks = [generator, discriminator, scorer]
+        for network in networks:
+            initialise(network, rng)
+        share = model.validation_share
+        rows, validation = split_rows(
+            x, y, treated, weight, validation_share=share, balanced=False, rng=rng
+        )
+        game = Game(
+            generator,
+            discriminator,
+            binary=model.binary_,
+            alpha=model.alpha,
+            learning_rate=model.learning_rate,
+            l2=model.l2,
+        )
+        n_epochs = model.generator_epochs
+        losses = np.zeros((n_epochs, 2))
+        for epoch in track(range(n_epochs), n_epochs, f"generator, {n_epochs} epochs"):
+            for batch in rows.batches(model.batch_size, rng):
+                losses[epoch] += np.array(game.play(batch)) * len(batch.y) / len(rows.y)
+        _check_finite(losses.sum(), model.learning_rate)
 
-    def objective(batch: TensorRows) -> Tensor:
-        both = _loss(torch.stack(network(batch.x), 1), batch.y, game.binary)
-        return (batch.weight * both.sum(1)).mean()
+        def objective(batch: TensorRows) -> Tensor:
+            both = _loss(torch.stack(scorer(batch.x), 1), batch.y, model.binary_)
+            return (batch.weight * both.sum(1)).mean()
 
-    rows = game.complete(rows)
-    validation = None if validation is None else game.complete(validation)
-    history = _minimise(model, network, objective, rows, validation, rng)
-    return {"generator": losses[:, 0], "discriminator": losses[:, 1]} | history
+        rows = game.complete(rows)
+        validation = None if validation is None else game.complete(validation)
+        history = _minimise(model, scorer, objective, rows, validation, rng)
+        first = {"generator": losses[:, 0], "discriminator": losses[:, 1]}
+        return networks, first | history
 
 
 def _minimise(
@@ -465,11 +514,9 @@ def _loss(outputs: Tensor, y: Tensor, binary: bool) -> Tensor:
     return (outputs - y) ** 2
 
 
-def _check_finite(loss: float, learning_rate: float, of: str = "") -> None:
+def _check_finite(loss: float, learning_rate: float) -> None:
     if not np.isfinite(loss):
         raise InputError(
-            "learning_rate",
-            f"so low that the loss{of} stays finite",
-            f"{learning_rate:g}",
-            "Use a lower one.",
-        )
+            "learning_rate", "so low that the losses stay finite", f"{learning_rate:g}",
+            "Use a lower one, or a lower alpha.",
+        )  # fmt: skip

@@ -31,7 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import Floats, listed
+from auucmax._validation import listed
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
 from auucmax.data.roles import check_names
@@ -101,7 +101,7 @@ def assign(
     *,
     id: str,
     key: str,
-    arms: Mapping[str, float] | str | None = None,
+    arms: Mapping[str, Any] | str | None = None,
     groups: str | None = None,
     strata: Sequence[str] = (),
     blocked: bool = False,
@@ -152,32 +152,26 @@ def assign(
     table, people, strata = people, table_of(people), tuple(strata)
     if not isinstance(key, str) or not key.strip():
         raise InputError("key", "a text", repr(key), "Invent one, and keep it.")
-    if model is None:
-        if arms is None or share is not None:
-            got = "no arms" if arms is None else "a share without a model"
-            raise InputError(
-                "arms", "given, or a model with the share to treat", got,
-                "Write them as control=.5,mail=.5, for example.",
-            )  # fmt: skip
-        shares = parse_arms(arms)
-    else:
-        if arms is not None or strata or blocked:
-            raise InputError(
-                "arms", "left out with a model, like strata and blocks", "both", "Leave them out."
-            )
+    blocked = blocked or bool(strata)
+    if (arms is None) == (model is None) or (share is not None if model is None else blocked):
+        raise InputError(
+            "arms", "given, or else a model with the share to treat and without strata and blocks",
+            "neither" if arms is None and share is None else "both",
+            "Write arms as control=.5,mail=.5, for example.",
+        )  # fmt: skip
+    if model is not None:
         if share is None or not 0 < share < 1:
             raise InputError("share", "the part to treat", repr(share), "Write 0.3 for 30%.")
-        if not (isinstance(explore, float) and 0 < explore <= 0.5):
+        if not 0 < explore <= 0.5:
             raise InputError(
                 "explore", "above 0 and at most .5", repr(explore),
                 "Without exploration nobody can see later what the treatment did. 0.1 is usual.",
             )  # fmt: skip
         if groups is None and model.roles.groups in {*people.columns} - {id}:
             groups = model.roles.groups  # who was treated together stays together
-        shares = dict.fromkeys(model.roles.arms, Fraction(1, len(model.roles.arms)))
+        arms = dict.fromkeys(model.roles.arms, Fraction(1, len(model.roles.arms)))
+    shares = parse_arms(arms)
     labels, n_arms = np.array([*shares], dtype=object), len(shares) - 1
-    blocked = blocked or bool(strata)
-    slots = _slots(shares) if blocked else []
     part = None if model is None else explore
     # What a list shows of all that decides, so that nobody is added to it by another rule. A letter
     # first: no reader takes it for a number.
@@ -228,14 +222,26 @@ def assign(
     if model is not None and share is not None and len(frame):
         # Of the list that `target` makes of them; nothing is guaranteed if some are left untreated.
         decision = without_guarantee(model.target(frame, share=share).decision)
-        choice, values = _by_model(model, frame, codes, names, share, f"{key}/tie/")
-        chance[:] = explore / n_arms
-        chance[np.arange(len(names)), choice] = 1 - explore
+        values = model.scores(frame) if n_arms == 1 else model.uplift(frame)
+        sizes = np.bincount(codes)
+        sums = np.column_stack([np.bincount(codes, own) for own in values.T])
+        choice = np.zeros(len(names), dtype=np.intp)
+        # Ties by other places than those that decide the arms: of equal units, the chosen would be
+        # the treated, whatever the propensities.
+        ties = names.astype(str), hash_places(f"{key}/tie/", names)
         if n_arms == 1:
+            order = np.lexsort((*ties, -sums[:, 0] / sizes))
+            # A unit is chosen if most of it lies within the share.
+            choice[order] = np.cumsum(sizes[order]) - sizes[order] / 2 < share * len(frame)
             columns = {"score": values[:, 0], "chosen": (choice == 1)[codes]}
         else:
+            order = np.lexsort(ties)
+            cost = np.repeat(sizes[order, None], n_arms, axis=1)
+            choice[order] = choose(sums[order], cost=cost, budget=round(share * len(frame))).arm + 1
             columns = {f"uplift {name}": values[:, k] for k, name in enumerate(labels[1:])}
             columns["chosen"] = labels[choice][codes]
+        chance[:] = explore / n_arms
+        chance[np.arange(len(names)), choice] = 1 - explore
     if decision is not None and n_arms == 1:
         arm = (places < np.rint(chance[:, 1] * PLACES)).astype(np.intp)
     else:
@@ -259,7 +265,7 @@ def assign(
             n_taken = kept.groupby(_stratum_texts(before, ["stratum"])).nunique().to_dict()
             # Groups of the list have their arm, and take no other slot.
             free = ~pd.Index(names).isin(id_texts(kept, "the units of the list"))
-        arm[free] = _in_blocks(key, slots, stratum[free], names[free], places[free], n_taken)
+        arm[free] = _in_blocks(key, shares, stratum[free], names[free], places[free], n_taken)
         columns["stratum"] = texts
     columns = {
         "arm": labels[arm][codes], **dict(zip(chances, chance[codes, 1:].T, strict=True)), **columns
@@ -268,7 +274,7 @@ def assign(
         # New people of a group in the list have its arm, propensity and choice.
         known = before.drop_duplicates(groups)
         place = pd.Index(id_texts(known[groups], f"the group {groups!r}")).get_indexer(units)
-        for name in {*columns} & {*known} - {"score", *(f"uplift {label}" for label in labels)}:
+        for name in {*columns} & {"arm", "chosen", "stratum", *chances}:
             kept = known[name].to_numpy()[place]
             columns[name] = np.where(place >= 0, kept, columns[name]).astype(columns[name].dtype)
     found = frame[named].reset_index(drop=True).assign(**columns, rule=rule)
@@ -298,19 +304,7 @@ def assign(
     )
 
 
-def _slots(shares: Mapping[str, Fraction]) -> list[int]:
-    """Number of slots of each arm in a block: the smallest whole numbers with these shares."""
-    size = math.lcm(*(share.denominator for share in shares.values()))
-    if size > _LARGEST_BLOCK:
-        raise InputError(
-            "arms", f"shares that a block of at most {_LARGEST_BLOCK} people can have exactly",
-            ", ".join(f"{name}={share}" for name, share in shares.items()),
-            "Round them, to tenths say, or leave out strata and blocks.",
-        )  # fmt: skip
-    return [int(share * size) for share in shares.values()]
-
-
-def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
+def parse_arms(arms: Mapping[str, Any] | str | None) -> dict[str, Fraction]:
     """Parse arms and their exact shares; the first is the control.
 
     >>> parse_arms("control=.5, mail=.5")
@@ -318,16 +312,9 @@ def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
     >>> parse_arms({"a": 1 / 3, "b": 2 / 3})["b"]
     Fraction(2, 3)
     """
-
-    def wrong(expected: str, received: str) -> InputError:
-        hint = 'Write "control=.5,mail=.5", the control first, decimals with a point.'
-        return InputError("arms", expected, received, hint)
-
+    pairs: list[Any] = [*arms.items()] if isinstance(arms, Mapping) else []
     if isinstance(arms, str):
-        parts = [part.rpartition("=") for part in arms.split(",")]
-        pairs: list[tuple[Any, Any]] = [(name.strip(), share.strip()) for name, _, share in parts]
-    else:
-        pairs = list(arms.items())
+        pairs = [part.rpartition("=")[::2] for part in arms.split(",")]
     found: dict[str, Fraction] = {}
     for name, share in pairs:
         try:
@@ -336,11 +323,13 @@ def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
             exact = Fraction(0)
         # Thirds that were written with six digits or more are thirds.
         near = exact.limit_denominator(1000)
-        if not isinstance(name, str) or not name or name in found or not 0 < exact < 1:
-            raise wrong("different names, each with a share between 0 and 1", f"{name!r}={share}")
-        found[name] = near if abs(near - exact) < 1e-6 else exact
-    if len(found) < 2 or sum(found.values()) != 1:
-        raise wrong("two or more shares that add up to 1", f"{float(sum(found.values())):g}")
+        found[str(name).strip()] = near if abs(near - exact) < 1e-6 else exact
+    is_each = len(found) == len(pairs) > 1 and all(found) and min(found.values()) > 0
+    if not is_each or sum(found.values()) != 1:
+        raise InputError(
+            "arms", "two or more different names, with shares above 0 that add up to 1", repr(arms),
+            'Write "control=.5,mail=.5", the control first, decimals with a point.',
+        )  # fmt: skip
     return found
 
 
@@ -356,40 +345,23 @@ def hash_places(prefix: str, texts: Texts) -> Places:
     return np.fromiter(found, dtype=np.int64, count=len(texts))
 
 
-def _by_model(
-    model: UpliftModel, frame: pd.DataFrame, codes: Places, names: Texts, share: float, tie: str
-) -> tuple[NDArray[np.intp], Floats]:
-    """Arms chosen by the model with random exploration, and the share of each arm."""
-    sizes, values = np.bincount(codes), model.scores(frame)
-    n_arms = values.shape[1]
-    if n_arms > 1:
-        values = model.uplift_of(values)
-    sums = np.column_stack([np.bincount(codes, own) for own in values.T])
-    # By other places than those that decide the arms: of equal units, the chosen would be the
-    # treated, whatever the propensities.
-    ties = hash_places(tie, names)
-    chosen = np.zeros(len(names), dtype=np.intp)
-    if n_arms == 1:
-        order = np.lexsort((names.astype(str), ties, -sums[:, 0] / sizes))
-        # A unit is chosen if most of it lies within the share.
-        chosen[order] = np.cumsum(sizes[order]) - sizes[order] / 2 < share * len(codes)
-    else:
-        order = np.lexsort((names.astype(str), ties))
-        cost = np.repeat(sizes[order, None], n_arms, axis=1)
-        chosen[order] = choose(sums[order], cost=cost, budget=round(share * len(codes))).arm + 1
-    return chosen, values
-
-
 def _in_blocks(
     key: str,
-    slots: list[int],
+    shares: Mapping[str, Fraction],
     stratum: Texts,
     names: Texts,
     places: Places,
     n_taken: Mapping[str, int],
 ) -> NDArray[np.intp]:
     """Arms by permuted blocks within strata, which continue after earlier assignments."""
-    size = sum(slots)
+    # The smallest blocks that have these shares exactly.
+    size = math.lcm(*(share.denominator for share in shares.values()))
+    if size > _LARGEST_BLOCK:
+        raise InputError(
+            "arms", f"shares that a block of at most {_LARGEST_BLOCK} people can have exactly",
+            ", ".join(f"{name}={share}" for name, share in shares.items()),
+            "Round them, to tenths say, or leave out strata and blocks.",
+        )  # fmt: skip
     code, strata = pd.factorize(stratum)
     order = np.lexsort((names.astype(str), places, code))
     number = np.empty(len(names), dtype=np.int64)
@@ -400,7 +372,8 @@ def _in_blocks(
     texts = [f"{strata[own]}/{b}/{k}" for own, b in blocks.T.tolist() for k in range(size)]
     shuffled = hash_places(f"{key}/", np.array(texts, dtype=object)).reshape(-1, size)
     turn = np.argsort(np.argsort(shuffled, axis=1), axis=1)[block_of.ravel(), slot]
-    return np.searchsorted(np.cumsum(slots), turn, side="right")
+    ends = np.cumsum([int(share * size) for share in shares.values()])
+    return np.searchsorted(ends, turn, side="right")
 
 
 def _stratum_texts(frame: pd.DataFrame, columns: Sequence[str]) -> Texts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from auucmax._validation import Floats, check_column, listed
 from auucmax.campaign.contrasts import CellMeans, Codes
 from auucmax.data import FailedCheckError, Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
-from auucmax.data.randomisation import varies_within
+from auucmax.data.randomisation import within_clusters
 from auucmax.data.read_trial import id_texts, read_trial
 from auucmax.data.reading import table_of
 from auucmax.data.roles import NO_AND_YES, check_names
@@ -86,15 +86,59 @@ def read_campaign(
         got = "neither" if chosen is None else "both"
         raise InputError("chosen", "given, or a list, but not both", got, "Pass one of them.")
     if model is not None:
-        named = _as_fitted(named, model, frame)
+        # Names and labels as given, else those of the model.
+        own = model.roles
+        known: dict[str, Any] = {
+            "outcome": own.outcome.name,
+            "lower_is_better": own.outcome.lower_is_better,
+            "groups": own.groups,
+            "outcome_range": own.outcome.range,
+            "id": own.id if own.id in frame else None,
+        }
+        for name in ("outcome", "lower_is_better"):
+            if named[name] and named[name] != known[name]:
+                expected = f"{known[name]!r}, as the model was fitted"
+                raise InputError(name, expected, repr(named[name]), "Leave it out.")
+        if named["treatment"] in (None, own.treatment):
+            known |= {"treatment": own.treatment, "control": own.arms[0], "treated": own.arms[1:]}
+        named |= {name: value for name, value in known.items() if not named[name]}
     is_assigned, n_not_in_list, n_absent = False, 0, 0
-    if people is not None:
-        people = table_of(people)
-        is_assigned = "chosen" in people
-        frame, n_not_in_list, n_absent = _with_list(frame, people, named)
-    else:
+    if people is None:
         check_names(frame, [chosen or ""])
         frame[_CHOSEN] = frame[chosen]
+    else:
+        people, id = table_of(people), named["id"]
+        if id is None:
+            raise InputError("id", "given with a list", "none", "Name the column of ids in both.")
+        check_names(frame, [id])
+        check_names(people, [id])
+        ids, texts = (id_texts(rows[id], f"the id {id!r}") for rows in (frame, people))
+        people = people.set_index(pd.Index(texts))
+        in_list, in_table = pd.Index(ids).isin(texts), people.index.isin(ids)
+        if not people.index.is_unique or not in_table.any():
+            raise InputError(
+                "people", f"people of the table, each once, with {id!r} such as {ids[0]!r}",
+                f"{len(texts):,} rows of {len({*texts}):,} people, such as {texts[0]!r}",
+                "Write ids in the same way, and keep one row of each.",
+            )  # fmt: skip
+        n_absent = int((~in_table).sum())
+        columns = people.reindex(ids).set_axis(frame.index)
+        is_assigned = "chosen" in people
+        if is_assigned:  # by `assign`, which writes the id and the group first; others are left out
+            n_not_in_list = int((~in_list).sum())
+            frame, columns = frame[in_list], columns[in_list]
+            given = columns.pop("chosen")
+            second = str(people.columns[1])
+            named["treatment"] = named["treatment"] or "arm"
+            named["groups"] = named["groups"] or (second if second != "arm" else None)
+            columns = columns.rename(columns={"arm": named["treatment"]})
+        else:  # by `target`: others were not chosen
+            given = in_list.astype(int)
+            if "arm" in people and (people["arm"].nunique() > 1 or named["control"] is not None):
+                given = columns["arm"].astype(object).where(in_list, named["control"] or "0")
+            columns = columns.filter(regex="^(score|uplift)")
+        columns = columns[columns.columns.difference(frame.columns)]
+        frame = frame.join(columns).assign(**{_CHOSEN: given})
     trial = read_trial(frame, **named, features=[_CHOSEN])
     roles, arms = trial.roles, trial.roles.arms
     code = _codes(frame[_CHOSEN], arms)
@@ -130,14 +174,14 @@ def read_campaign(
     drawn = arm >= 0
     if roles.groups is not None:
         unit = frame.groupby([frame[roles.groups], cell]).ngroup().to_numpy()[drawn]
-        if not varies_within(unit, arm[drawn]):
+        if not within_clusters(unit, arm[drawn]).is_by_row:
             drawn[drawn] = ~pd.Series(unit).duplicated().to_numpy()
     lost = frame[roles.outcome.name].isna().to_numpy(dtype=int)
     assigned = np.zeros((len(keys), len(arms), 2), dtype=np.intp)
     np.add.at(assigned, (cell[drawn], arm[drawn], lost[drawn]), 1)
     cell = cell[trial.place]
     groups = None if trial.groups is None else pd.factorize(trial.groups)[0].astype(np.intp)
-    means = CellMeans(trial.benefit, trial.arm, cell, groups, len(keys), len(arms))
+    means = CellMeans(trial.benefit, trial.arm, cell, groups, len(keys))
     if not (code > 0).any() or ((means.counts > 0).sum(axis=1) < 2).all():
         raise InputError(
             "table", "some of the chosen untreated, or some of the others treated, at random",
@@ -164,82 +208,21 @@ def _codes(column: pd.Series, labels: tuple[str, ...]) -> Codes:
     return pd.Index(labels).get_indexer([arm_text(value) for value in values])[codes]
 
 
-def _as_fitted(named: dict[str, Any], model: UpliftModel, frame: pd.DataFrame) -> dict[str, Any]:
-    """Column names and labels as given, else those of the model."""
-    own = model.roles
-    known: dict[str, Any] = {
-        "outcome": own.outcome.name,
-        "lower_is_better": own.outcome.lower_is_better,
-        "groups": own.groups,
-        "outcome_range": own.outcome.range,
-        "id": own.id if own.id in frame.columns else None,
-    }
-    for name in ("outcome", "lower_is_better"):
-        if named[name] and named[name] != known[name]:
-            expected = f"{known[name]!r}, as the model was fitted"
-            raise InputError(name, expected, repr(named[name]), "Leave it out.")
-    if named["treatment"] in (None, own.treatment):
-        known |= {"treatment": own.treatment, "control": own.arms[0], "treated": own.arms[1:]}
-    return named | {name: value for name, value in known.items() if not named[name]}
-
-
-def _with_list(
-    frame: pd.DataFrame, people: pd.DataFrame, named: dict[str, Any]
-) -> tuple[pd.DataFrame, int, int]:
-    """Join rows with their list; also count people missing from either.
-
-    People who are not in a list of ``target`` were not chosen; those who are not in one of
-    ``assign`` are left out. The latter also names the treatment and the group.
-    """
-    id, control = named["id"], named["control"]
-    if id is None:
-        raise InputError("id", "given with a list", "none", "Name the column of ids in both.")
-    check_names(frame, [id])
-    check_names(people, [id])
-    own, texts = (id_texts(rows[id], f"the id {id!r}") for rows in (frame, people))
-    people = people.set_index(pd.Index(texts))
-    in_list, in_table = pd.Index(own).isin(texts), people.index.isin(own)
-    if not people.index.is_unique or not in_table.any():
-        raise InputError(
-            "people", f"people of the table, each once, with {id!r} such as {own[0]!r}",
-            f"{len(texts):,} rows of {len({*texts}):,} people, such as {texts[0]!r}",
-            "Write ids in the same way, and keep one row of each.",
-        )  # fmt: skip
-    n_not_in_list = 0
-    if "chosen" in people:
-        n_not_in_list = int((~in_list).sum())
-        frame, own = frame[in_list], own[in_list]
-    columns = people.reindex(own).set_axis(frame.index)
-    if "chosen" in people:
-        chosen = columns.pop("chosen")
-        second = str(people.columns[1])  # `assign` writes the id and the group first
-        named["treatment"] = named["treatment"] or "arm"
-        named["groups"] = named["groups"] or (second if second != "arm" else None)
-        columns = columns.rename(columns={"arm": named["treatment"]})
-    else:
-        chosen = in_list.astype(int)
-        if "arm" in people and (people["arm"].nunique() > 1 or control is not None):
-            chosen = columns["arm"].astype(object).where(in_list, control or "0")
-        columns = columns.filter(regex="^(score|uplift)")
-    columns = columns[columns.columns.difference(frame.columns)]
-    n_absent = int((~in_table).sum())
-    return frame.join(columns).assign(**{_CHOSEN: chosen}), n_not_in_list, n_absent
-
-
 def checked_cells(campaign: Campaign, model: UpliftModel | None) -> tuple[Cell, ...]:
     """Test each cell: counts against propensities, missing outcomes and features."""
     features = campaign.frame.filter(regex="^(score|uplift)")
     if model is not None and {*model.roles.features} <= {*campaign.frame}:
         features = campaign.frame[[*model.roles.features]]
-    trial, groups = campaign.trial, campaign.means.groups
+    # The p-value of each test, corrected for the arms and, below, for all tests of all cells.
     found: dict[tuple[int, str], float] = {}
     for k, chance in enumerate(campaign.propensity):
         assigned = campaign.assigned[k]
         counts = assigned.sum(axis=1)
         if len(chance) and counts.any():
+            planned = np.clip([1 - chance.sum(), *chance], 0, 1)
             p_values = [
-                binomtest(int(n), int(counts.sum()), p).pvalue
-                for n, p in zip(counts, np.clip([1 - chance.sum(), *chance], 0, 1), strict=True)
+                binomtest(n, int(counts.sum()), p).pvalue
+                for n, p in zip(counts.tolist(), planned, strict=True)
                 if p > 0 or n
             ]
             # The counts of two arms are one number.
@@ -247,17 +230,13 @@ def checked_cells(campaign: Campaign, model: UpliftModel | None) -> tuple[Cell, 
             found[k, "propensity"] = len(tests) * min(tests)
         there = assigned[counts > 0]
         if there[:, 1].any() and len(there) > 1:
-            p_values = [equal_shares(there[[0, j]]) for j in range(1, len(there))]
-            found[k, "missing outcomes"] = len(p_values) * min(p_values)
+            tests = [equal_shares(there[[0, j]]) for j in range(1, len(there))]
+            found[k, "missing outcomes"] = len(tests) * min(tests)
         rows = campaign.cell == k
         own = features[rows]
         # A list of `target` knows nothing of people who are not in it.
         if campaign.means.counts[k].min() >= _FEWEST and not own.isna().all(axis=1).any():
-            part = Trial(
-                own.reset_index(drop=True), trial.benefit[rows],
-                np.array(campaign.arms, dtype=object)[trial.arm[rows]],
-                control=campaign.arms[0], groups=None if groups is None else groups[rows],
-            )  # fmt: skip
+            part = replace(campaign.trial.take(rows), X=own, id=None, extra=None, lost=None)
             if tests := [test.adjusted_p_value for test in check_randomisation(part).tests]:
                 found[k, "balance"] = min(tests)
     corrected = dict(zip(found, holm(np.array([*found.values()])).tolist(), strict=True))

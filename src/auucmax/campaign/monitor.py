@@ -39,7 +39,7 @@ from auucmax.data.roles import (
 )
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
-from auucmax.results import Estimate, Kind, Numbers, Outcome, Result, Roles
+from auucmax.results import Estimate, Kind, Numbers, Outcome, Result, Roles, plain
 
 Days = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ _KNOWN_TO_MODELS = (
 _FAILED_RATIO = 0.01  # probability of ever blaming a trial whose arms have the planned sizes
 _PRIOR_ROWS = 1000.0  # that the planned shares are worth in the test of the sizes
 #: ln of how many times as large the odds of an arm might be, where propensities are known.
-_TILTS = np.concatenate([sign * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for sign in (-1, 1)])
+_TILTS = np.outer([-1, 1], [0.02, 0.05, 0.1, 0.2, 0.5]).ravel()
 
 
 class Verdict(StrEnum):
@@ -146,12 +146,11 @@ class Look(Result):
 class State(Result):
     """The state that is kept between two looks.
 
-    ``options`` are those of the first look, ``model`` is a hash of its model. ``days`` has for each
-    day an order-independent checksum of the ids, arms and outcomes of its rows.
+    ``options`` are those of the first look, with a hash of its model. ``days`` has for each day an
+    order-independent checksum of the ids, arms and outcomes of its rows.
     """
 
     options: dict[str, Any]
-    model: str | None
     roles: Roles
     shares: Numbers | None
     bets: tuple[AnytimeBets, ...]
@@ -235,8 +234,9 @@ class Monitor:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        given = {name: own for name, own in vars(self).items() if name != "model"}
-        self.options = _plain({name: own for name, own in given.items() if own is not None})
+        key = None if self.model is None else _model_key(self.model)
+        given = vars(self) | {"model": key}
+        self.options = plain({name: own for name, own in given.items() if own is not None})
         of_model = [name for name in _KNOWN_TO_MODELS if getattr(self, name)]
         if self.model and of_model:
             raise InputError(
@@ -255,7 +255,13 @@ class Monitor:
             )  # fmt: skip
         if self.outcome_range is not None:
             self.outcome_range = check_range(self.outcome_range, "outcome_range")
-        self._days_open = window_days(self.window)
+        days = str(self.window).removesuffix("d")
+        if not days.replace(".", "", 1).isdecimal():
+            raise InputError(
+                "window", "days such as '30d'", repr(self.window),
+                "It is the time after the day of a row until its outcome is known.",
+            )  # fmt: skip
+        self._days_open = float(days)
         self._targets = _TARGETS if self.model or self.score else _TARGETS[:1]
         self.state: State | None = None
 
@@ -268,25 +274,70 @@ class Monitor:
         frame = table_of(table)
         check_names(frame, [self.date])
         state = self.state or self._begin(frame)
-        n_waiting, before = 0, sum(state.n_rows)
+        roles, n_waiting, n_before = state.roles, 0, sum(state.n_rows)
+        # Delta is shared by targets, arms and sides.
+        level = self.delta / len(roles.arms[1:]) / (2 * len(self._targets))
         if not any(own.verdict.is_failure for own in state.stops):
             day = _days(frame[self.date])
             closed = max(last_closed_day(as_of, self._days_open), state.last_day)
             place = np.flatnonzero(day <= closed)
             n_waiting = len(day) - len(place)
-            check_names(frame, [state.roles.treatment])
-            labels = frame[state.roles.treatment].iloc[place].dropna().unique()
-            if {*state.roles.arms} <= {*map(arm_text, labels)}:
-                state = self._enter(state, frame, place, day)
+            if {*roles.arms} <= {*arm_counts(frame.iloc[place], roles.treatment)}:
+                state = self._enter(state, frame, place, day, level)
             else:  # until each arm has a row, closed ones wait as well
                 n_waiting = len(day)
-        self.state, look = self._shown(state, sum(state.n_rows) - before, n_waiting)
-        return look
+
+        shown = [(own.verdict, own.arm) for own in state.stops]
+        p_value = None
+        if state.shares is not None or roles.propensity:
+            p_value = float(np.exp(-state.log_ratio))
+            if p_value <= _FAILED_RATIO:
+                shown.append((Verdict.STOP_FAILED_RATIO, None))
+        low, high = roles.outcome.range or (0.0, 1.0)
+        arms = []
+        for label, n_own, bets in zip(roles.arms[1:], state.n_rows[1:], state.bets, strict=True):
+            found = {}
+            limits = bets.wealth.limits(level) * (high - low)
+            values = bets.estimates * (high - low)
+            for name, number, below, above in self._targets if bets.n_blocks else ():
+                lower, upper = limits[number].tolist()
+                found[name] = Estimate(value=float(values[number]), lower=lower, upper=upper)
+                if upper < 0:
+                    shown.append((below, label))
+                if lower > 0:
+                    shown.append((above, label))
+                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*shown}:
+                    shown.append((Verdict.STOP_FAILED_BOUNDS, None))
+            n_rows = state.n_rows[0] + n_own
+            arms.append(ArmLook(arm=label, n_rows=n_rows, n_bet=bets.n_rows, **found))
+        n_rows = sum(state.n_rows)
+        until = None if state.last_day < 0 else str(np.datetime64(state.last_day, "D"))
+        new = [*dict.fromkeys(shown)][len(state.stops) :]
+        stops = [Stop(verdict=own, arm=arm, until=until or "", n_rows=n_rows) for own, arm in new]
+        self.state = replace(state, stops=(*state.stops, *stops))
+        verdict = Verdict.CONTINUE if any(own.effect for own in arms) else Verdict.TOO_EARLY
+        verdict = min((own for own, _ in shown), key=[*Verdict].index, default=verdict)
+        if verdict.is_failure:
+            arms = [replace(own, effect=None, gain=None) for own in arms]
+        return Look(
+            verdict=verdict,
+            arms=tuple(arms),
+            roles=roles,
+            until=until,
+            n_rows=n_rows,
+            n_new=n_rows - n_before,
+            n_waiting=n_waiting,
+            n_clipped=state.n_clipped,
+            counts=state.counts,
+            ratio_p_value=p_value,
+            delta=self.delta,
+            stops=self.state.stops,
+        )
 
     def _begin(self, frame: pd.DataFrame) -> State:
         """The initial state, without rows."""
         if self.model is not None:
-            roles = replace(self.model.roles, ignored=(), after=(), propensity=())
+            roles = self.model.roles
         else:
             # An arm with few rows at first is no less an arm.
             labels = dict.fromkeys(arm_counts(frame, self.treatment), FEWEST_ROWS)
@@ -303,12 +354,12 @@ class Monitor:
                 id=self.id,
                 groups=self.groups,
             )
+        chances: tuple[tuple[str, str], ...] = ()
         if self.propensity is not None:
             chances = propensity_columns(frame, roles.treatment, self.propensity)
-            roles = replace(roles, propensity=chances)
-        shares = None
-        if self.treated_share is not None and self.propensity is None:
-            arms, share = roles.arms[1:], self.treated_share
+        shares, arms = None, roles.arms[1:]
+        if self.treated_share is not None:
+            share = self.treated_share
             if not isinstance(share, Mapping):
                 share = dict.fromkeys(arms, share / len(arms))
             parts = {arm_text(label): float(own) for label, own in share.items()}
@@ -318,31 +369,33 @@ class Monitor:
                     "treated_share", f"above 0 for each of {listed(arms)}, with a rest for the "
                     f"control", repr(self.treated_share), "Write .3 for 30%.",
                 )  # fmt: skip
-        n_arms = len(roles.arms)
-        bets = (AnytimeBets.fresh(self.random_state, self.least_propensity) for _ in roles.arms[1:])
+        none = (0,) * len(roles.arms)
         return State(
             options=self.options,
-            model=None if self.model is None else _model_key(self.model),
-            roles=replace(roles, features=(self.date,), drop_missing_outcomes=True),
+            roles=replace(
+                roles, features=(self.date,), ignored=(), after=(), propensity=chances,
+                drop_missing_outcomes=True,
+            ),
             shares=shares,
-            bets=tuple(bets),
-            n_rows=(0,) * n_arms,
-            counts=(0,) * n_arms,
-            tilts=(0.0,) * (len(_TILTS) * (n_arms - 1)),
+            bets=tuple(AnytimeBets.fresh(self.random_state, self.least_propensity) for _ in arms),
+            n_rows=none,
+            counts=none,
+            tilts=(0.0,) * (len(_TILTS) * len(arms)),
             days={},
-        )
+        )  # fmt: skip
 
     def _enter(
-        self, state: State, frame: pd.DataFrame, place: NDArray[np.intp], day: Days
+        self, state: State, frame: pd.DataFrame, place: NDArray[np.intp], day: Days, level: float
     ) -> State:
         """Update the state with the new rows whose windows have closed."""
-        trial = trial_of(frame.iloc[place], state.roles)
-        outcome, n_arms = state.roles.outcome, len(state.roles.arms)
+        roles = state.roles
+        trial = trial_of(frame.iloc[place], roles)
+        outcome, n_arms, labels = roles.outcome, len(roles.arms), roles.arms[1:]
         place, arm, y = place[trial.place], trial.arm, trial.y
         day = day[place]
         if trial.other_arms and self.treated is None and self.model is None:
             raise InputError(
-                f"the treatment {trial.treatment_name!r}", f"one of {listed(state.roles.arms)}",
+                f"the treatment {trial.treatment_name!r}", f"one of {listed(roles.arms)}",
                 listed(trial.other_arms), "Check the spelling.",
             )  # fmt: skip
         if trial.lost is not None:
@@ -364,18 +417,17 @@ class Monitor:
         # (n, K + 1) and, among an arm and the control, (n, K); without columns if not known.
         chance = np.empty((len(y), 0)) if trial.propensity is None else trial.propensity
         both = chance[:, 1:] + chance[:, :1]
-        if np.ptp(both, axis=0).max(initial=0) > 1e-6:
-            raise InputError(
-                "propensity", "such that control and arm together are as likely for everybody",
-                f"{both.min():g} to {both.max():g}",
-                "Monitor one arm against the control, or people of one design.",
-            )  # fmt: skip
         of_pair = chance[:, 1:] / both
-        smallest = np.minimum(of_pair, 1 - of_pair).min(initial=1)
-        if smallest < (self.least_propensity or 0.0) - 1e-9:
+        least, smallest = (
+            self.least_propensity or 0.0,
+            np.minimum(of_pair, 1 - of_pair).min(initial=1),
+        )
+        if smallest < least - 1e-9 or np.ptp(both, axis=0).max(initial=0) > 1e-6:
             raise InputError(
-                "propensity", f"at least {self.least_propensity:g} by design", f"{smallest:g}",
-                "Leave these people out, or begin anew with a smaller one.",
+                "propensity", f"at least {least:g} by design for arm and control, and for both "
+                f"together the same for everybody",
+                f"{smallest:g}, and {both.min():g} to {both.max():g} for both",
+                "Monitor people of one design, or one arm against the control.",
             )  # fmt: skip
 
         ids = place.astype(str).astype(object) if trial.id is None else trial.id
@@ -385,7 +437,7 @@ class Monitor:
             same = pd.DataFrame(np.column_stack([arm, day, chance]))
             if (same.groupby(unit).nunique() > 1).any(axis=None):
                 raise InputError(
-                    f"the group {state.roles.groups!r}",
+                    f"the group {roles.groups!r}",
                     "people with the same arm, day and propensity", "groups that differ in them",
                     "Leave groups out if people were randomised one by one.",
                 )  # fmt: skip
@@ -394,7 +446,7 @@ class Monitor:
         for own in sorted({*days, *state.days}):
             if min(days) <= own <= state.last_day and days.get(own) != state.days.get(own):
                 raise InputError(
-                    "table", f"the rows of {date_of(own)} as they entered",
+                    "table", f"the rows of {np.datetime64(own, 'D')} as they entered",
                     "more or fewer rows, or other ids, arms or outcomes", "Begin with a longer "
                     "window if rows come late or change, or bring the rows as they were.",
                 )  # fmt: skip
@@ -405,19 +457,32 @@ class Monitor:
         order = order[day[order] > state.last_day]
         if not len(order):
             return state
-        scores = self._scores(frame, place[order], state.roles.arms[1:])
+        people = frame.iloc[place[order]]
+        scores = np.zeros((len(labels), len(people)))
+        if self.model is not None:
+            if self.model.has_people(frame):
+                raise InputError(
+                    "model", "one that was trained on other rows", "the rows of its own trial",
+                    "Monitor new rows.",
+                )  # fmt: skip
+            scores = self.model.scores(people).T
+        elif self.score is not None:
+            names = [f"{self.score} {label}" for label in labels]
+            names = [name if name in frame else self.score for name in names]
+            check_names(frame, names)
+            scores = np.array([check_column(people[name], f"the score {name!r}") for name in names])
         # Everything is checked: from here on nothing fails.
         arm, y, unit, of_pair = arm[order], y[order], unit[order], of_pair[order]
         first = np.append(True, unit[1:] != unit[:-1])
         path, tilts = np.zeros(1), np.array(state.tilts)
-        if state.shares is not None:
-            path = ratio_path(arm[first], np.array(state.counts), np.array(state.shares))
-        if state.roles.propensity:
+        if roles.propensity:
             path, tilts = tilt_path(arm[first], chance[order][first], tilts)
+        elif state.shares is not None:
+            path = ratio_path(arm[first], np.array(state.counts), np.array(state.shares))
         for k, bets in enumerate(state.bets, start=1):
             pair = (arm == 0) | (arm == k)
             bets.add(
-                y[pair], scores[k - 1, pair], arm[pair] == k, self._level(n_arms), first[pair],
+                y[pair], scores[k - 1, pair], arm[pair] == k, level, first[pair],
                 of_pair[pair, k - 1] if of_pair.size else None,
             )  # fmt: skip
         return replace(
@@ -429,81 +494,6 @@ class Monitor:
             n_clipped=state.n_clipped + int(is_clipped[order].sum()),
             last_day=int(day.max()),
             days=state.days | days,
-        )
-
-    def _scores(
-        self, frame: pd.DataFrame, place: NDArray[np.intp], arms: tuple[str, ...]
-    ) -> Floats:
-        """Scores of each arm, (K, n); zeros without scores."""
-        own = frame.iloc[place]
-        if self.model is not None:
-            if self.model.has_people(frame):
-                raise InputError(
-                    "model", "one that was trained on other rows", "the rows of its own trial",
-                    "Monitor new rows.",
-                )  # fmt: skip
-            return self.model.scores(own)[:, [self.model.arms.index(label) for label in arms]].T
-        if self.score is None:
-            return np.zeros((len(arms), len(own)))
-        names = [f"{self.score} {label}" for label in arms]
-        names = [name if name in frame else self.score for name in names]
-        check_names(frame, names)
-        return np.array([check_column(own[name], f"the score {name!r}") for name in names])
-
-    def _level(self, n_arms: int) -> float:
-        """The error probability of one bound: delta is shared by targets, arms and sides."""
-        return self.delta / (n_arms - 1) / (2 * len(self._targets))
-
-    def _shown(self, state: State, n_new: int, n_waiting: int) -> tuple[State, Look]:
-        """Update the state with the verdict, and make the look."""
-        shown = [(own.verdict, own.arm) for own in state.stops]
-        p_value = None
-        if state.shares is not None or state.roles.propensity:
-            p_value = float(np.exp(-state.log_ratio))
-            if p_value <= _FAILED_RATIO:
-                shown.append((Verdict.STOP_FAILED_RATIO, None))
-        low, high = state.roles.outcome.range or (0.0, 1.0)
-        level, arms = self._level(len(state.roles.arms)), []
-        for k, (label, bets) in enumerate(zip(state.roles.arms[1:], state.bets, strict=True)):
-            found = {}
-            limits = bets.wealth.limits(level) * (high - low)
-            values = bets.estimates * (high - low)
-            for name, place, below, above in self._targets if bets.n_blocks else ():
-                lower, upper = limits[place].tolist()
-                found[name] = Estimate(value=float(values[place]), lower=lower, upper=upper)
-                if upper < 0:
-                    shown.append((below, label))
-                if lower > 0:
-                    shown.append((above, label))
-                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*shown}:
-                    shown.append((Verdict.STOP_FAILED_BOUNDS, None))
-            n_own = state.n_rows[0] + state.n_rows[k + 1]
-            arms.append(ArmLook(arm=label, n_rows=n_own, n_bet=bets.n_rows, **found))
-        n_rows, until = sum(state.n_rows), None
-        if state.last_day >= 0:
-            until = date_of(state.last_day)
-        new = [*dict.fromkeys(shown)][len(state.stops) :]
-        stops = [
-            Stop(verdict=verdict, arm=arm, until=until or "", n_rows=n_rows) for verdict, arm in new
-        ]
-        state = replace(state, stops=(*state.stops, *stops))
-        verdict = Verdict.CONTINUE if any(own.effect for own in arms) else Verdict.TOO_EARLY
-        verdict = min((own for own, _ in shown), key=[*Verdict].index, default=verdict)
-        if verdict.is_failure:
-            arms = [replace(own, effect=None, gain=None) for own in arms]
-        return state, Look(
-            verdict=verdict,
-            arms=tuple(arms),
-            roles=state.roles,
-            until=until,
-            n_rows=n_rows,
-            n_new=n_new,
-            n_waiting=n_waiting,
-            n_clipped=state.n_clipped,
-            counts=state.counts,
-            ratio_p_value=p_value,
-            delta=self.delta,
-            stops=state.stops,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -524,13 +514,13 @@ class Monitor:
                 "Put back a copy of it, or begin another state file.",
             ) from error  # fmt: skip
         key = None if model is None else _model_key(model)
-        if key != state.model:
+        if key != state.options.get("model"):
             raise InputError(
                 "model", "the model of the first look, or none as there",
                 "another one" if key else "none",
                 "Pass the same model at every look, or begin another state file.",
             )  # fmt: skip
-        monitor = cls(**state.options, model=model)
+        monitor = cls(**state.options | {"model": model})
         monitor.state = state
         return monitor
 
@@ -551,7 +541,7 @@ def monitor_trial(
     options = {name: own for name, own in options.items() if own is not None}
     if Path(state).exists():
         monitor = Monitor.load(state, model=model)
-        for name, own in _plain(options).items():
+        for name, own in plain(options).items():
             if (known := monitor.options.get(name)) != own:
                 raise InputError(
                     name, f"{known!r}, as at the first look", repr(own),
@@ -606,21 +596,6 @@ def tilt_path(arm: NDArray[np.intp], propensity: Floats, before: Floats) -> tupl
     return np.asarray(logsumexp(path, axis=1) - np.log(path.shape[1])), path[-1]
 
 
-def window_days(window: Any) -> float:
-    """Parse a window in days, with an optional "d".
-
-    >>> window_days("28d"), window_days(1.5)
-    (28.0, 1.5)
-    """
-    days = str(window).removesuffix("d")
-    if not days.replace(".", "", 1).isdecimal():
-        raise InputError(
-            "window", "days such as '30d'", repr(window),
-            "It is the time after the day of a row until its outcome is known.",
-        )  # fmt: skip
-    return float(days)
-
-
 def last_closed_day(as_of: Any, window: float) -> int:
     """The last day (since 1970-01-01) whose window has closed at a moment; None is now.
 
@@ -641,11 +616,6 @@ def last_closed_day(as_of: Any, window: float) -> int:
     return int(np.floor(moment.astype(np.int64) / 86400 - window + 1e-9)) - 1
 
 
-def date_of(day: int) -> str:
-    """Convert days since 1970 to a date."""
-    return str(np.datetime64(day, "D"))
-
-
 def _days(column: pd.Series) -> Days:
     """Dates as days since 1970, (n,)."""
     codes, values = pd.factorize(column, use_na_sentinel=False)
@@ -661,11 +631,6 @@ def _days(column: pd.Series) -> Days:
         )  # fmt: skip
     days = moments.dt.tz_localize(None).to_numpy("datetime64[D]").astype(np.int64)
     return np.asarray(days[codes], np.int64)
-
-
-def _plain(options: Any) -> Any:
-    """Options as plain JSON."""
-    return json.loads(json.dumps(options, default=np.generic.item))
 
 
 def _model_key(model: UpliftModel) -> str:

@@ -55,7 +55,7 @@ from auucmax.encoding.kinds import outcome_numbers
 from auucmax.metrics.inference import FEW_OF_ARM
 from auucmax.metrics.ranking import rank_rows
 from auucmax.model import UpliftModel
-from auucmax.results import Kind, Outcome, Result
+from auucmax.results import ArmEvidence, Kind, Outcome, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,14 +168,14 @@ class Assumed(Result):
         """Number of rows for this power; None if unrealistically large."""
 
         def lacking(log_rows: float) -> float:
-            return self.power(float(np.exp(log_rows)), what) - power
+            return self.power(np.exp(log_rows), what) - power
 
         low, high = np.log(4.0), np.log(_MOST_ROWS)
         if self.value(what) == 0 or lacking(high) < 0:
             return None
-        return (
-            4 if lacking(low) >= 0 else int(np.ceil(np.exp(brentq(lacking, low, high, xtol=1e-6))))
-        )
+        if lacking(low) >= 0:
+            return 4
+        return int(np.ceil(np.exp(brentq(lacking, low, high, xtol=1e-6))))
 
     def width(self, n_rows: float, what: str) -> float:
         """Expected width of the interval."""
@@ -357,47 +357,64 @@ def plan_trial(
         "treated_share": treated_share, "outcome_sd": outcome_sd, "effect_sd": effect_sd,
         "design_effect": design_effect, "cluster_size": cluster_size,
     }  # fmt: skip
-    known = _checked({name: own for name, own in given.items() if own is not None})
-    if explained is not None and gain is None and effect_sd is not None:
-        if not 0 < explained <= 1:
+    known = {name: own for name, own in given.items() if own is not None}
+    for name, number in known.items():
+        least = 1 / _LARGEST if name in _POSITIVE else -_LARGEST
+        if not isinstance(number, Real) or not least <= number <= _LARGEST:
             raise InputError(
-                "explained", "a share of the effects' variance, above 0 and at most 1",
-                repr(explained), "0.3 is a good score.",
+                name, f"a number from {least:g} to {_LARGEST:g}", repr(number), "Check the unit."
+            )
+    if explained is not None:
+        if gain is not None or effect_sd is None or not 0 < explained <= 1:
+            raise InputError(
+                "explained", "above 0 and at most 1, with effect_sd and without gain",
+                repr(explained), "It is a share of the effects' variance; 0.3 is a good score.",
             )  # fmt: skip
         known["gain"] = float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
-    elif explained is not None or (gain is None and model is None):
-        raise InputError(
-            "gain", "given, or a standard deviation of the effects and the share explained",
-            "neither" if gain is None else "both",
-            "Give a gain of 0.005, say, or a deviation of 0.03 of which 0.3 is explained.",
-        )  # fmt: skip
-    pilots: list[dict[str, Any]] = [{}]
+    # By default half of the rows are treated, or as many as in the trial of the model.
+    pilots: list[dict[str, Any]] = [{"treated_share": 1 / (1 + n_arms)}]
     arms: tuple[str, ...] = ()
-    share = treated_share
-    if model is None:
-        for name in ("base_rate", "effect"):
-            if name not in known:
-                raise InputError(name, "given", "none", "Give it, or a model.")
-        share = 0.5 if share is None else share
-        outcome = Outcome(name="", kind=Kind.BINARY if outcome_sd is None else Kind.NUMBER)
-    else:
+    outcome = Outcome(name="", kind=Kind.BINARY if outcome_sd is None else Kind.NUMBER)
+    if model is not None:
+        pilots = [_of_model(model, own, "gain" in known) for own in model.evidence.arms]
         n_arms, outcome = len(model.arms), model.roles.outcome
         arms = model.arms if n_arms > 1 else ()
-        pilots = [_of_model(model, k, gain_known="gain" in known) for k in range(n_arms)]
-    if share is None:
-        odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
-        share = odds / (1 + odds)
-    else:
+    odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
+    odds *= n_arms / len(pilots)
+    share = odds / (1 + odds) if treated_share is None else treated_share
+    check_level(share, "treated_share")
+    if treated_share is not None:
         known["treated_share"] = share / n_arms / (1 - share + share / n_arms)
     assumed, lines = [], []
     for arm, pilot in zip(arms or (None,), pilots, strict=True):
         values = pilot | known
+        for name in ("base_rate", "effect", "gain"):
+            if name not in values:
+                raise InputError(
+                    name, "given, or a model", "neither",
+                    "A gain may be given as effect_sd and explained, 0.03 and 0.3 say.",
+                )  # fmt: skip
         own = Assumed(
             **values, outcome_range=outcome_range, cross_fitted=cross_fitted,
             part=(1 - share) / (1 - values["treated_share"]), level=1 - (1 - level) / n_arms,
             delta=delta / n_arms,
         )  # fmt: skip
-        _check_means(own)
+        if own.outcome_sd is None:
+            for value, name in zip(own.means.tolist(), ("base_rate", "effect"), strict=True):
+                if not 0 < value < 1:
+                    raise InputError(
+                        name, "such that means of 0/1 outcomes lie between 0 and 1",
+                        f"a mean of {value:g}",
+                        "Outcomes that are not 0/1 also need their standard deviation.",
+                    )  # fmt: skip
+            # The control may lose what the treated gain, but ranks end at 0 and 1.
+            most = float(np.min(own.means * (1 - own.means)) / 2)
+            largest = max(abs(own.base_gain), abs(own.base_gain + own.gain))
+            if largest >= most:
+                raise InputError(
+                    "gain", f"below {most:.4g}, the most that such outcomes allow",
+                    f"{largest:.4g}", "A gain is AUUC minus that of random targeting.",
+                )  # fmt: skip
         assumed.append(own)
         for what in own.statements:
             needed = own.rows(power, what)
@@ -484,9 +501,9 @@ def read_past(
     (0.25, None)
     """
     table = table_of(table)
-    check_names(table, [name for name in (outcome, groups) if name is not None])
+    check_names(table, filter(None, [outcome, groups]))
     if treatment is None:
-        frame = table[table[outcome].notna().to_numpy(dtype=bool)]
+        frame = table.dropna(subset=[outcome])
     else:
         trial = read_trial(
             table, treatment=treatment, outcome=outcome, control=control, groups=groups,
@@ -498,16 +515,15 @@ def read_past(
     if model is not None:
         if model.roles.outcome.lower_is_better:
             y = 1 - y if np.isin(y, (0, 1)).all() else -y
-        if len(model.arms) == 1 and all(name in frame for name in model.columns):
+        if len(model.arms) == 1 and {*model.columns} <= {*frame}:
             score = model.predict(frame)
     codes = None if groups is None else id_texts(frame[groups], f"the group {groups!r}")
     return past_rows(y, codes, score)
 
 
-def _of_model(model: UpliftModel, k: int, *, gain_known: bool) -> dict[str, Any]:
+def _of_model(model: UpliftModel, own: ArmEvidence, gain_known: bool) -> dict[str, Any]:
     """Assumptions for one arm from the trial of a model."""
-    evidence, own = model.evidence, model.evidence.arms[k]
-    gain, outcome = own.gain, evidence.roles.outcome
+    evidence, gain, outcome = model.evidence, own.gain, model.roles.outcome
     if evidence.failed_check or (gain.value <= 0 and not gain_known):
         raise InputError(
             "model", f"one that gained over random targeting in a sound trial, for {own.arm!r}",
@@ -515,18 +531,19 @@ def _of_model(model: UpliftModel, k: int, *, gain_known: bool) -> dict[str, Any]
             "Give the gain that you hope for, 0.005 say, or fit another model.",
         )  # fmt: skip
     n = np.array([arm.n_rows for arm in own.rows], dtype=np.float64)
-    means = np.array([arm.mean for arm in own.rows])
-    binary = outcome.kind == Kind.BINARY
+    control, treated = (arm.mean for arm in own.rows)
+    is_binary = outcome.kind == Kind.BINARY
     if outcome.lower_is_better:
-        means = 1 - means if binary else -means
-    error = own.effect.se or 0.0
+        control, treated = is_binary - control, is_binary - treated
     found: dict[str, Any] = {
         "gain": gain.value,
-        "base_rate": float(means[0]),
-        "effect": float(means[1] - means[0]),
+        "base_rate": control,
+        "effect": treated - control,
         "treated_share": float(n[1] / n.sum()),
-        "outcome_sd": None if binary else float(error / np.sqrt((1 / n).sum())),
+        "outcome_sd": None,
     }
+    if not is_binary:
+        found["outcome_sd"] = float((own.effect.se or 0.0) / np.sqrt((1 / n).sum()))
     if own.n_groups is not None:
         found["cluster_size"] = float(n.sum()) / own.n_groups
     if gain.lower is not None and gain.upper is not None and gain.value > 0:
@@ -536,37 +553,3 @@ def _of_model(model: UpliftModel, k: int, *, gain_known: bool) -> dict[str, Any]
         plain = folds * Assumed(**found).variance(What.GAIN)
         found["design_effect"] = float(error**2 * n.sum() / plain)
     return found
-
-
-def _checked(known: dict[str, Any]) -> dict[str, Any]:
-    """Validate the arguments."""
-    for name, value in known.items():
-        least = 1 / _LARGEST if name in _POSITIVE else -_LARGEST
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not is_number or not least <= value <= _LARGEST:
-            raise InputError(
-                name, f"a number from {least:g} to {_LARGEST:g}", repr(value), "Check the unit."
-            )
-    if "treated_share" in known:
-        check_level(known["treated_share"], "treated_share")
-    return known
-
-
-def _check_means(assumed: Assumed) -> None:
-    """Raise an InputError for assumptions that 0/1 outcomes cannot satisfy."""
-    if assumed.outcome_sd is not None:
-        return
-    for value, name in zip(assumed.means, ("base_rate", "effect"), strict=True):
-        if not 0 < value < 1:
-            raise InputError(
-                name, "such that means of 0/1 outcomes lie between 0 and 1", f"a mean of {value:g}",
-                "Outcomes that are not 0/1 also need their standard deviation.",
-            )  # fmt: skip
-    # The control may lose what the treated gain, but ranks end at 0 and 1.
-    most = float(np.min(assumed.means * (1 - assumed.means)) / 2)
-    largest = max(abs(assumed.base_gain), abs(assumed.base_gain + assumed.gain))
-    if largest >= most:
-        raise InputError(
-            "gain", f"below {most:.4g}, the most that such outcomes allow", f"{largest:.4g}",
-            "A gain is AUUC minus that of random targeting.",
-        )  # fmt: skip

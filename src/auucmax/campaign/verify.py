@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from auucmax._validation import Floats, check_level
 from auucmax.campaign.cells import Campaign, Cell, checked_cells, read_campaign
-from auucmax.campaign.contrasts import scaled
-from auucmax.campaign.forecast import Forecast, forecast_of
-from auucmax.certificates.strata import GroupsError, StrataBounds, strata_bounds
+from auucmax.campaign.contrasts import minus
+from auucmax.certificates.strata import GroupsError, strata_bounds
 from auucmax.model import UpliftModel
 from auucmax.model.guarantee import counted_range
 from auucmax.results import Estimate, Missing, Result, Roles, State, Why
@@ -58,6 +58,29 @@ class Comparison(Result):
     certified_lower: float | None = None
     certified_upper: float | None = None
     profit: Estimate | None = None
+
+
+class ForecastVerdict(StrEnum):
+    """Verdict on a forecast: the first that applies."""
+
+    HARM = "harm"  #: the interval of the gain lies below 0
+    BELOW = "below forecast"  #: that of the gain minus the forecast does, with both errors
+    CONFIRMED = "confirmed"  #: the interval of the gain lies above half of the forecast
+    TOO_NOISY = "too noisy"  #: none of these
+
+
+class Forecast(Result):
+    """The forecast gain, the measured gain and the verdict.
+
+    ``all_treated``: whether it covers all who were treated, or only the chosen among them.
+    ``verdict`` is None if the forecast is 0 or less and no harm is significant.
+    """
+
+    forecast: Estimate
+    realised: Estimate
+    difference: Estimate
+    verdict: ForecastVerdict | None
+    all_treated: bool
 
 
 class Verification(Result):
@@ -173,45 +196,63 @@ def verify(
     }  # fmt: skip
     campaign = read_campaign(table, people, chosen, propensity, model, named)
     cells = checked_cells(campaign, model)
-    arms, counts = campaign.arms, campaign.means.counts
+    trial, means, arms = campaign.trial, campaign.means, campaign.arms
     each = np.eye(len(arms))
-    sizes, own = counts.sum(axis=1, keepdims=True), each[campaign.chosen]
-    given = counts - sizes * each[0]  # n_ca of each arm, and minus all of them of the control
-    names: list[tuple[Against, str | None]] = [
-        (Against.AS_RUN, None), (Against.NOBODY, None), (Against.RANDOM, None),
-        *((Against.EVERYONE, label) for label in arms[1:]),
-    ]  # fmt: skip
+    sizes, own = means.counts.sum(axis=1, keepdims=True), each[campaign.chosen]
+    given = means.counts - sizes * each[0]  # n_ca of each arm, and minus all of them of the control
     random = (sizes * own).sum(axis=0) / sizes.sum()
     instead = np.stack([each[0], random, *each[1:]])[:, None]  # who would have got each arm
     weights = np.concatenate([given[None], sizes * (own - instead)])
-    lacking = (weights != 0) & (counts == 0)
-    known = ~lacking.any(axis=(1, 2))
-    bounds = _certified(campaign, weights[known], delta, largest_group, random_state)
-    ends = np.full((len(weights), 2), np.nan)
-    if isinstance(bounds, StrataBounds):
-        ends[known] = np.column_stack([bounds.lower, bounds.upper])
+    lacking = (weights != 0) & (means.counts == 0)
+    is_known = ~lacking.any(axis=(1, 2))
+
+    # Certified ends, or the reason why there are none.
+    bounds, certificate_missing, counted = None, None, counted_range(trial)
+    if isinstance(counted, Missing):
+        certificate_missing = counted
+    elif weights[is_known].any():
+        try:
+            bounds = strata_bounds(
+                np.clip(trial.benefit, *counted), treatment=trial.arm, stratum=campaign.cell,
+                groups=means.groups, outcome_range=counted, largest_group=largest_group,
+                delta=delta, weights=weights[is_known], random_state=random_state,
+            )  # fmt: skip
+        except GroupsError:
+            is_mixed = pd.Series(means.place).groupby(means.groups).nunique().max() > 1
+            certificate_missing = Missing(why=Why.MIXED_GROUPS if is_mixed else Why.GROUPS)
+    ends = np.full((len(weights), 2), None)
+    if bounds is not None:
+        ends[is_known] = np.column_stack([bounds.lower, bounds.upper])
+
+    everyone = [(Against.EVERYONE, label) for label in arms[1:]]
+    others = [(against, None) for against in (Against.AS_RUN, Against.NOBODY, Against.RANDOM)]
     comparisons = []
-    for k, (against, arm) in enumerate(names):
-        if not known[k]:
+    for k, (against, arm) in enumerate([*others, *everyone]):
+        found: dict[str, Any] = {"certified_lower": ends[k, 0], "certified_upper": ends[k, 1]}
+        if is_known[k]:
+            found["gain"] = means.contrast(weights[k], level)
+            if cost is not None and value is not None:
+                # People who get each arm more often than with the alternative.
+                spent = float(weights[k].sum(axis=0)[1:] @ arm_costs(cost, arms[1:]))
+                found["profit"] = found["gain"].scaled(value, -spent)
+        else:
             cell, without = np.argwhere(lacking[k])[0].tolist()
-            comparisons.append(Comparison(against=against, arm=arm, lacking=(cell, arms[without])))
-            continue
-        gain = campaign.means.contrast(weights[k], level)
-        lower, upper = (None if np.isnan(end) else float(end) for end in ends[k])
-        profit = None
-        if cost is not None and value is not None:
-            # People who get each arm more often than with the alternative.
-            spent = float(weights[k].sum(axis=0)[1:] @ arm_costs(cost, arms[1:]))
-            profit = scaled(gain, value, -spent)
-        comparisons.append(
-            Comparison(
-                against=against, arm=arm, gain=gain, certified_lower=lower, certified_upper=upper,
-                profit=profit,
-            )
-        )  # fmt: skip
+            found["lacking"] = cell, arms[without]
+        comparisons.append(Comparison(against=against, arm=arm, **found))
+
+    # The first state that applies to the campaign as it was run.
+    state, run = State.UNKNOWN, comparisons[0]
+    if run.gain is not None:
+        upper = run.certified_upper if run.gain.upper is None else run.gain.upper
+        if upper is not None and upper < 0:
+            state = State.HARM
+        elif (run.certified_lower or 0.0) > 0:
+            state = State.GUARANTEED
+        else:
+            state = State.SIGNIFICANT if (run.gain.lower or 0.0) > 0 else State.UNCLEAR
     return Verification(
-        roles=campaign.trial.roles,
-        state=_state(comparisons[0]),
+        roles=trial.roles,
+        state=state,
         cells=cells,
         level=level,
         delta=delta,
@@ -219,45 +260,83 @@ def verify(
         forecast=forecast_of(campaign, given, level, model),
         n_not_in_list=campaign.n_not_in_list,
         n_absent=campaign.n_absent,
-        n_without_outcome=int(campaign.assigned[..., 1].sum()),
-        largest_group=bounds.largest_group if isinstance(bounds, StrataBounds) else None,
-        certificate_missing=bounds if isinstance(bounds, Missing) else None,
+        n_without_outcome=0 if trial.lost is None else len(trial.lost.arm),
+        largest_group=None if bounds is None else bounds.largest_group,
+        certificate_missing=certificate_missing,
     )
 
 
-def _certified(
-    campaign: Campaign,
-    weights: Floats,
-    delta: float,
-    largest_group: int | None,
-    random_state: int,
-) -> StrataBounds | Missing | None:
-    """Certified bounds of the contrasts, or the reason why there are none."""
-    trial, groups = campaign.trial, campaign.means.groups
-    counted = counted_range(trial)
-    if isinstance(counted, Missing):
-        return counted
-    if not weights.any():
+def forecast_of(
+    campaign: Campaign, given: Floats, level: float, model: UpliftModel | None
+) -> Forecast | None:
+    """The forecast for all treated people, or only for the chosen if others lack scores.
+
+    It is the sum of the uplifts of the arms that people got. Its standard error is that of the
+    curve of the trial of the model, where as large a share of the people is treated.
+
+    ``given`` (cells, arms): the coefficients of the means in the gain of all who were treated.
+    """
+    if model is not None and model.evidence.failed_check:
         return None
-    try:
-        return strata_bounds(
-            np.clip(trial.benefit, *counted), treatment=trial.arm, stratum=campaign.cell,
-            groups=groups, outcome_range=counted, largest_group=largest_group, delta=delta,
-            weights=weights, random_state=random_state,
-        )  # fmt: skip
-    except GroupsError:
-        is_mixed = pd.Series(campaign.means.place).groupby(groups).nunique().max() > 1
-        return Missing(why=Why.MIXED_GROUPS if is_mixed else Why.GROUPS)
+    # Uplifts (n, K) by the model, or else those of the list.
+    frame, labels = campaign.frame, campaign.arms[1:]
+    known = frame.filter(regex="^(score|uplift)").apply(pd.to_numeric, errors="coerce")
+    names = ["uplift"] if len(labels) == 1 else [f"uplift {label}" for label in labels]
+    if model is not None and {*model.columns} <= {*frame} and {*labels} <= {*model.arms}:
+        uplift = model.uplift(frame)[:, [model.arms.index(label) for label in labels]]
+    elif {*names} <= {*known}:
+        uplift = known[names].to_numpy(np.float64)
+    elif model is not None and "score" in known and len(labels) == 1:
+        score = known[["score"]].to_numpy(np.float64)
+        uplift = np.where(np.isnan(score), np.nan, model.uplift_of(np.nan_to_num(score)))
+    else:
+        return None
+
+    z = float(ndtri((1 + level) / 2))
+    for cells in (np.ones(len(given), dtype=bool), campaign.chosen > 0):
+        weights = given * cells[:, None]
+        arm = np.where(cells[campaign.cell], campaign.trial.arm, 0)
+        rows = np.flatnonzero(arm)
+        total = float(uplift[rows, arm[rows] - 1].sum())
+        lacking = ((weights != 0) & (campaign.means.counts == 0)).any()
+        if not np.isfinite(total) or lacking or not weights.any():
+            continue
+        se = 0.0
+        for evidence in model.evidence.arms if model is not None else ():
+            if evidence.arm in labels:
+                share = np.mean(arm == 1 + labels.index(evidence.arm))
+                error = np.interp(share, evidence.curve.spend, evidence.curve.se)
+                se = float(np.hypot(se, len(arm) * error))
+        forecast = Estimate(value=total, se=se, lower=total - z * se, upper=total + z * se)
+        realised = campaign.means.contrast(weights, level)
+        return Forecast(
+            forecast=forecast,
+            realised=realised,
+            difference=minus(realised, forecast),
+            verdict=verdict_on(realised, forecast),
+            all_treated=bool(cells.all()),
+        )
+    return None
 
 
-def _state(run: Comparison) -> State:
-    """The first state that applies: harm, guaranteed, significant, unclear."""
-    gain = run.gain
-    if gain is None:
-        return State.UNKNOWN
-    upper = run.certified_upper if gain.upper is None else gain.upper
-    if upper is not None and upper < 0:
-        return State.HARM
-    if (run.certified_lower or 0.0) > 0:
-        return State.GUARANTEED
-    return State.SIGNIFICANT if (gain.lower or 0.0) > 0 else State.UNCLEAR
+def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None:
+    """Compare a forecast with an independent gain; None if no gain was forecast.
+
+    >>> forecast = Estimate(value=443.0, se=50.0, lower=345.0, upper=541.0)
+    >>> verdict_on(Estimate(value=-251.0, se=126.0, lower=-498.0, upper=-4.0), forecast).value
+    'harm'
+    >>> verdict_on(Estimate(value=300.0, se=30.0, lower=241.0, upper=359.0), forecast).value
+    'below forecast'
+    >>> verdict_on(Estimate(value=400.0, se=60.0, lower=282.0, upper=518.0), forecast).value
+    'confirmed'
+    """
+    if realised.upper is not None and realised.upper < 0:
+        return ForecastVerdict.HARM
+    if forecast.value <= 0:
+        return None
+    below = minus(realised, forecast).upper
+    if below is not None and below < 0:
+        return ForecastVerdict.BELOW
+    if realised.lower is not None and realised.lower > forecast.value / 2:
+        return ForecastVerdict.CONFIRMED
+    return ForecastVerdict.TOO_NOISY

@@ -33,7 +33,7 @@ from auucmax._validation import Bools, Floats
 from auucmax.certificates.betting import dense_ranks
 from auucmax.certificates.blocks import BlockDesign, Indices, block_floor
 from auucmax.certificates.fixed_bets import LARGEST_LOSS, Pilot
-from auucmax.certificates.known_chances import ArmMeans, effect_pilot
+from auucmax.certificates.known_chances import ArmMeans
 
 #: What gain and effect cannot fall below: ranks are uniform, outcomes in [0, 1].
 LEAST = np.array([-0.25, -1.0])
@@ -45,71 +45,25 @@ REDEALINGS = 24
 #: Bets are those that would be best after so many blocks; the fewer believed in, the less weight.
 HORIZONS = 2.0 ** np.arange(4, 22)
 _CENTRE = 0.5  # of the gain
-_AT_ONCE = 120_000  # rows whose statistics are in memory together
-
-
-def _log_weights() -> Floats:
-    """Log weights of bet sizes, concentrated on horizons of a thousand to a million rows."""
-    rows = HORIZONS * BLOCK_ROWS
-    weight = np.where((rows > 1e3) & (rows < 1e6), 1.0, 0.3)
-    return np.log(weight / weight.sum())
-
-
-LOG_WEIGHTS = _log_weights()
+# Weights of these sizes, larger for horizons of a thousand to a million rows.
+_weight = np.where((HORIZONS * BLOCK_ROWS > 1e3) & (HORIZONS * BLOCK_ROWS < 1e6), 1.0, 0.3)
+LOG_WEIGHTS = np.log(_weight / _weight.sum())
 
 
 @dataclass(frozen=True)
 class _InJson:
     """Serialise arrays as lists with pydantic."""
 
-    dtype: type
-
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(
-            lambda own: np.asarray(own, dtype=self.dtype),
+            lambda own: np.asarray(own, dtype=np.float64),
             serialization=core_schema.plain_serializer_function_ser_schema(np.ndarray.tolist),
         )
 
 
-_Floats = Annotated[Floats, _InJson(float)]
-_Bools = Annotated[Bools, _InJson(bool)]
-
-
-@dataclass(frozen=True, eq=False)
-class WaitingRows:
-    """Rows in order of arrival, (n,) each: outcomes in [0, 1], scores and treatment.
-
-    ``first``: whether a row is the first of its unit; those of a unit stand together. ``chance``:
-    of treatment, where it is known to differ.
-    """
-
-    y: _Floats
-    score: _Floats
-    treated: _Bools
-    first: _Bools
-    chance: _Floats
-
-    @classmethod
-    def of(
-        cls,
-        y: Floats,
-        score: Floats,
-        treated: Bools,
-        first: Bools | None = None,
-        chance: Floats | None = None,
-    ) -> Self:
-        """Make waiting rows; without ``first`` each row is its own unit."""
-        first = np.ones(len(y), bool) if first is None else first
-        return cls(y, score, treated, first, np.full(len(y), 0.5) if chance is None else chance)
-
-    def part(self, start: int, stop: int | None = None) -> WaitingRows:
-        return WaitingRows(*(own[start:stop] for own in vars(self).values()))
-
-    def then(self, later: WaitingRows) -> WaitingRows:
-        both = zip(vars(self).values(), vars(later).values(), strict=True)
-        return WaitingRows(*map(np.concatenate, both))
+_Floats = Annotated[Floats, _InJson()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,41 +98,50 @@ class Known:
     """Quantities fixed before the first bet, from rows that are not bet on.
 
     ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``:
-    guesses of those of a block's gain and effect. ``means``: with known chances that differ,
-    the usual outcomes of treated and control, which stand in the place of the shift.
+    guesses of those of a block's gain and effect; ``floors``: lower bounds of these two on each
+    side, as positive numbers. ``means``: with known chances that differ, the usual outcomes of
+    control and treated, which stand in the place of the shift.
     """
 
     shift: float
     effect: float
     deviations: tuple[float, float]
+    floors: tuple[float, float]
     means: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, rows: WaitingRows, *, by_chance: bool = False) -> Known:
-        if by_chance:
-            guesses, pilot = effect_pilot(rows.y, rows.treated, rows.chance)
-            means: tuple[float, ...] = tuple(guesses.mean[::-1].tolist())
-            shift, effect, variance = 0.0, pilot.effect, pilot.variances[0] / BLOCK_ROWS
-        else:
-            pilot = Pilot.of(rows.y, rows.treated)
-            shift, effect, means = pilot.shift, pilot.effect, ()
-            sizes = np.diff(_design(*_arm_sizes(rows.treated[rows.first])), axis=1, prepend=0)
-            variance = float((np.array(pilot.variances) @ (1 / sizes)).mean())
-        deviation = float(np.sqrt(variance))
-        # Ranks that know nothing of outcomes have a variance of 1/12.
-        deviations = float(np.sqrt(1 / 12 * variance)), deviation
-        return cls(shift, float(np.clip(effect, -0.5, 0.5)), deviations, means)
+    def of(cls, rows: Floats, least: float | None = None) -> Known:
+        """Estimate from rows as in ``AnytimeBets.waiting``.
 
-    def floors(self, least: float | None) -> tuple[float, float]:
-        """Lower bounds of the block statistics of each target and side, as positive numbers."""
-        if least is None:
-            gain, effect = largest_floor(self.shift), 1.0
+        ``least``: the smallest propensity by design, None if all rows have the same.
+        """
+        y, _, _, _, chance = rows
+        treated, first = rows[2:4].astype(bool)
+        pilot = Pilot.of(y, treated, None if least is None else chance)
+        if pilot.means is None or least is None:
+            means: tuple[float, ...] = ()
+            units = treated[first]
+            sizes = np.diff(_ends(int(units.sum()), int((~units).sum())), axis=1, prepend=0)
+            floors = largest_floor(pilot.shift), 1.0
         else:
-            effect = max(*self.means, *(1 - own for own in self.means)) / least
+            means = tuple(pilot.means.mean.tolist())
+            sizes = np.full((2, 1), BLOCK_ROWS)
+            largest = max(*means, *(1 - own for own in means)) / least
             # Blocks have BLOCK_ROWS or one more.
-            sizes = BLOCK_ROWS, BLOCK_ROWS + 1
-            gain = max(block_floor(own, 0, _CENTRE, (1 - effect, effect)) for own in sizes)
-        return gain, effect
+            n_rows = BLOCK_ROWS, BLOCK_ROWS + 1
+            gain = max(block_floor(n, 0, _CENTRE, (1 - largest, largest)) for n in n_rows)
+            floors = gain, largest
+        deviation = float(np.sqrt((np.array(pilot.variances) @ (1 / sizes)).mean()))
+        # Ranks that know nothing of outcomes have a variance of 1/12.
+        deviations = deviation / float(np.sqrt(12)), deviation
+        return cls(pilot.shift, float(np.clip(pilot.effect, -0.5, 0.5)), deviations, floors, means)
+
+    def bets(self, level: float) -> Floats:
+        """Bets (2, 2, sizes), capped so that no block can lose more than the permitted share."""
+        best = np.sqrt(2 * np.log(1 / level) / HORIZONS) / np.array(self.deviations)[:, None, None]
+        guesses = np.outer([0.0, self.effect], [1.0, -1.0])
+        largest = LARGEST_LOSS / (np.array(self.floors)[:, None] + guesses)
+        return np.minimum(best, largest[:, :, None])
 
 
 @dataclass
@@ -187,14 +150,16 @@ class AnytimeBets:
 
     ``least``: of the known chances of treatment, and of those of no treatment, by design; None
     if all rows have the same. ``known`` comes from the first superblock, which is not bet on.
-    ``sums`` (2,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``.
+    ``sums`` (2,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``. ``waiting``
+    (5, n): rows in order of arrival, their outcomes in [0, 1], scores, treatment, whether a row is
+    the first of its unit (those of a unit stand together), and propensities.
     """
 
     random_state: int
     least: float | None
     wealth: Wealth
     sums: _Floats
-    waiting: WaitingRows
+    waiting: _Floats
     known: Known | None = None
     n_superblocks: int = 0
     n_blocks: int = 0
@@ -205,8 +170,7 @@ class AnytimeBets:
         """The initial state, before the first row."""
         shape = 2, 2, len(HORIZONS)
         wealth = Wealth(np.zeros(shape), np.zeros(shape))
-        none = WaitingRows.of(np.empty(0), np.empty(0), np.empty(0, bool))
-        return cls(random_state, least, wealth, np.zeros(2), none)
+        return cls(random_state, least, wealth, np.zeros(2), np.zeros((5, 0)))
 
     @property
     def estimates(self) -> Floats:
@@ -224,110 +188,79 @@ class AnytimeBets:
     ) -> Wealth:
         """Add complete units and bet on them; ``level`` only affects the size of the bets.
 
+        Without ``first`` each row is its own unit; ``chance`` of treatment, where it differs.
+
         Returns the wealth after each superblock that they closed, (superblocks, ...).
         """
-        found, new = [], WaitingRows.of(y, score, treated, first, chance)
-        starts = np.append(np.flatnonzero(new.first), len(y))
-        steps = np.arange(0, max(len(y), 1) + _AT_ONCE, _AT_ONCE)
-        ends = starts[np.minimum(np.searchsorted(starts, steps), len(starts) - 1)]
-        for start, stop in pairwise(ends.tolist()):
-            rows = self.waiting.then(new.part(start, stop))
-            cuts = self._cuts(rows)
-            if self.known is None and len(cuts) > 1:
-                own = rows.part(0, int(cuts[1]))
-                self.known = Known.of(own, by_chance=self.least is not None)
-                rows, cuts = rows.part(int(cuts[1])), cuts[1:] - cuts[1]
-            found.append(self._play(rows, cuts, level))
-            self.waiting = rows.part(int(cuts[-1]))
-        return Wealth(
-            np.concatenate([own.credit for own in found]),
-            np.concatenate([own.staked for own in found]),
-        )
-
-    def _cuts(self, rows: WaitingRows) -> NDArray[np.int64]:
-        """Row numbers at which superblocks end, starting with 0."""
-        starts = np.append(np.flatnonzero(rows.first), len(rows.y))
-        if self.least is not None:  # arms decide nothing
-            return np.asarray(starts[::SUPERBLOCK_ROWS], np.int64)
-        return np.asarray(starts[superblock_cuts(rows.treated[rows.first])], np.int64)
-
-    def _play(self, rows: WaitingRows, cuts: Indices, level: float) -> Wealth:
-        """Bet on all complete superblocks."""
         from auucmax.certificates import kernels
 
-        # The first entry is that before any of them.
+        one = np.ones(len(y))
+        new = [
+            y,
+            score,
+            treated,
+            one if first is None else first,
+            one if chance is None else chance,
+        ]
+        rows = np.hstack([self.waiting, np.array(new, float)])
+        y, score, _, _, chance = rows
+        treated, first = rows[2:4].astype(bool)
+        starts = np.append(np.flatnonzero(first), len(y))  # of units
+        arm = treated[first]
+        if self.least is None:
+            cuts = superblock_cuts(arm)
+        else:  # arms decide nothing
+            cuts = np.arange(0, len(starts), SUPERBLOCK_ROWS)
+        self.waiting = rows[:, starts[cuts[-1]] :].copy()
+        if self.known is None and len(cuts) > 1:
+            self.known = Known.of(rows[:, : starts[cuts[1]]], self.least)
+            cuts = cuts[1:]
         credit, staked = (
-            np.repeat(part[None], len(cuts), axis=0)
-            for part in (self.wealth.credit, self.wealth.staked)
+            np.repeat(own[None], len(cuts), axis=0)
+            for own in (self.wealth.credit, self.wealth.staked)
         )
         if self.known is None or len(cuts) == 1:
             return Wealth(credit[1:], staked[1:])
-        statistics, ends = self._statistics(rows, cuts)
-        thetas, bets = (0.0, self.known.effect), self._bets(level)
-        for target, w in enumerate(statistics):
-            for side, sign in enumerate((1.0, -1.0)):
-                game = sign * w, ends, sign * thetas[target], bets[target, side]
-                kernels.mixture_path(*game, credit[:, target, side], staked[:, target, side])
-            self.sums[target] += w.mean(axis=1).sum()
-        self.n_superblocks += len(ends)
-        self.n_blocks += int(ends[-1])
-        self.n_rows += int(cuts[-1])
+        bets = self.known.bets(level)
+        signed = bets * np.array([1.0, -1.0])[:, None]
+        if self.least is not None:
+            means = ArmMeans(np.array(self.known.means), np.zeros(2))
+            y = means.effects(y, treated, chance)[:, 1]
+            arm = np.ones(len(arm), bool)
+        ranks = dense_ranks(score)[None]
+        units = np.empty(0, np.int32), np.empty(0, np.int32)
+        if not first.all():
+            units = starts.astype(np.int32), np.arange(len(y), dtype=np.int32)
+        for number, (start, stop) in enumerate(pairwise(cuts.tolist())):
+            inside = arm[start:stop]
+            ends = _ends(int(inside.sum()), int((~inside).sum()))
+            n_blocks = ends.shape[1]
+            # Of a much larger arm, those that came first. Kernels are compiled for this type.
+            places = [
+                (start + np.flatnonzero(own)[:n]).astype(np.int32)
+                for own, n in zip((inside, ~inside), ends[:, -1], strict=True)
+            ]
+            # Each superblock has its own seed, so that it does not matter in which call it closes.
+            seed = np.random.SeedSequence([self.random_state, self.n_superblocks])
+            state = seed.generate_state(1, np.uint64)
+            w = np.empty((2, n_blocks, REDEALINGS))
+            end = np.array([n_blocks])
+            kernels.deal_statistics(
+                ranks, np.ones(1), y, self.known.shift, np.empty(0, bool), *places, *units, ends,
+                end, state, w,
+            )  # fmt: skip
+            staked[number + 1] = staked[number] + n_blocks * bets
+            for target, own in enumerate((w[1], 2 * (w[0] - w[1]))):  # gain, effect
+                theta = target * self.known.effect
+                sizes = signed[target]
+                won = kernels.log_wealth(own, end, theta, sizes.ravel()).reshape(sizes.shape)
+                credit[number + 1, target] = credit[number, target] + won + n_blocks * theta * sizes
+                self.sums[target] += own.mean(axis=1).sum()
+            self.n_superblocks += 1
+            self.n_blocks += n_blocks
+        self.n_rows += int(starts[cuts[-1]] - starts[cuts[0]])
         self.wealth = Wealth(credit[-1].copy(), staked[-1].copy())
         return Wealth(credit[1:], staked[1:])
-
-    def _bets(self, level: float) -> Floats:
-        """Bets (2, 2, sizes), capped so that no block can lose more than the permitted share."""
-        assert self.known is not None
-        deviations = np.array(self.known.deviations)
-        best = np.sqrt(2 * np.log(1 / level) / HORIZONS) / deviations[:, None, None]
-        guesses = np.array([0.0, self.known.effect])
-        floors = np.array(self.known.floors(self.least))
-        largest = LARGEST_LOSS / (floors[:, None] + guesses[:, None] * np.array([1.0, -1.0]))
-        return np.minimum(best, largest[:, :, None])
-
-    def _statistics(self, rows: WaitingRows, cuts: Indices) -> tuple[tuple[Floats, ...], Indices]:
-        """Block statistics of gain and effect, (blocks, permutations), and superblock ends."""
-        from auucmax.certificates import kernels
-
-        assert self.known is not None
-        starts = np.append(np.flatnonzero(rows.first), len(rows.y))
-        outcome, arm = rows.y, rows.treated[rows.first]
-        if self.least is not None:
-            own = ArmMeans(np.array(self.known.means[::-1]), np.zeros(2))
-            outcome = own.one_effect(rows.y, rows.treated, rows.chance)
-            arm = np.ones(len(arm), bool)
-        places, ends, superblocks = _dealt(arm, np.searchsorted(starts, cuts))
-        # Each superblock has its own seed, so that it does not matter in which call it closes.
-        numbers = range(self.n_superblocks, self.n_superblocks + len(superblocks))
-        state = np.array([_seed(self.random_state, number) for number in numbers], np.uint64)
-        ranks = dense_ranks(rows.score).astype(np.int32)[None]
-        units = np.empty(0, np.int32), np.empty(0, np.int32)
-        if not rows.first.all():
-            units = starts.astype(np.int32), np.arange(len(rows.y), dtype=np.int32)
-        w = np.empty((2, int(superblocks[-1]), REDEALINGS))
-        kernels.deal_statistics(
-            ranks, np.ones(1), outcome, self.known.shift, np.empty(0, bool), *places, *units,
-            ends, superblocks, state, w,
-        )  # fmt: skip
-        return (w[1], 2 * (w[0] - w[1])), superblocks
-
-
-def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:
-    """Units of both arms in random order, cumulative block sizes, and superblocks."""
-    places: list[list[Indices]] = [[], []]
-    designs = []
-    for start, stop in pairwise(cuts.tolist()):
-        inside = arm[start:stop]
-        designs.append(_design(*_arm_sizes(inside)))
-        # Of a much larger arm, those that came first.
-        for number, own in enumerate((inside, ~inside)):
-            places[number].append(start + np.flatnonzero(own)[: designs[-1][number, -1]])
-    before = np.cumsum([design[:, -1] for design in designs], axis=0)
-    before = np.vstack([np.zeros((1, 2), np.int64), before[:-1]])
-    ends = np.hstack([d + b[:, None] for d, b in zip(designs, before, strict=True)])
-    superblocks = np.cumsum([design.shape[1] for design in designs])
-    # Of the type that the kernels of certificates are compiled for.
-    return [np.concatenate(own).astype(np.int32) for own in places], ends, superblocks
 
 
 def superblock_cuts(treated: Bools) -> NDArray[np.int64]:
@@ -345,18 +278,12 @@ def superblock_cuts(treated: Bools) -> NDArray[np.int64]:
         cuts.append(max(ends))
 
 
-def _arm_sizes(treated: Bools) -> tuple[int, int]:
-    n_treated = int(treated.sum())
-    return n_treated, len(treated) - n_treated
-
-
 @lru_cache(maxsize=4096)
-def _design(n_treated: int, n_control: int) -> Indices:
+def _ends(n_treated: int, n_control: int) -> Indices:
     """Cumulative numbers of treated and control units over the blocks, (2, blocks)."""
     return BlockDesign.of(n_treated, n_control, size=BLOCK_ROWS, pilot=False).ends
 
 
-@lru_cache(maxsize=64)
 def largest_floor(shift: float) -> float:
     """Bound on the gain statistic of blocks with at least ``SMALLEST_BLOCK`` rows.
 
@@ -369,7 +296,3 @@ def largest_floor(shift: float) -> float:
         (a, size - a) for size in range(SMALLEST_BLOCK, 2 * BLOCK_ROWS) for a in range(1, size)
     ]
     return max(block_floor(a, b, _CENTRE, (shift, shift)) for a, b in sizes)
-
-
-def _seed(random_state: int, number: int) -> int:
-    return int(np.random.SeedSequence([random_state, number]).generate_state(1, np.uint64)[0])

@@ -67,7 +67,6 @@ from auucmax.certificates.fixed_bets import (
     one_size_bounds,
     pilot_rows,
 )
-from auucmax.certificates.known_chances import effect_pilot
 from auucmax.metrics.ranking import rank_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
@@ -183,18 +182,14 @@ class Game:
         low, high = known_range(outcome_range, rows.y.min(), rows.y.max())
         unit = high - low
         residual, adjustment = (rows.y - low) / unit, None
-        if outcome_model is None and model_range is not None:
+        given = check_range(model_range or (low, high), "outcome_model_range")
+        if given[0] > high or given[1] < low or (outcome_model is None and model_range):
             raise InputError(
-                "outcome_model_range", "given together with outcome_model", "it alone",
-                "Pass predictions, or leave it out.",
+                "outcome_model_range",
+                f"given together with outcome_model, within the range of outcomes, {low:g} to "
+                f"{high:g}", repr(given), "Predictions are clipped to it.",
             )  # fmt: skip
         if outcome_model is not None:
-            given = check_range(model_range or (low, high), "outcome_model_range")
-            if given[0] > high or given[1] < low:
-                raise InputError(
-                    "outcome_model_range", f"within the range of outcomes, {low:g} to {high:g}",
-                    repr(given), "Predictions are clipped to it.",
-                )  # fmt: skip
             clip = np.clip(given, low, high)
             predicted = check_column(outcome_model, "outcome_model", len(rows.y))
             residual = residual - (np.clip(predicted, *clip) - low) / unit
@@ -225,57 +220,39 @@ class Game:
         level = shared_level(delta, n_candidates)
         check_choice(bets, "bets", ("hedged", "fixed"))
         n_dealings, seed = check_dealings(n_dealings, len(self.residual), random_state)
+        lower = [-np.inf] * len(CENTRES)
         if bets == "hedged":
-            name, effects = "betting", None
-            lower, shift = self._hedged(targets, level, n_dealings, seed)
+            name = "betting"
+            with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
+                dealings, design, shift = self.deal(n_dealings, seed, pool.map)
+                for target in targets:
+                    centre = CENTRES[target]
+                    w = [dealing[target] for dealing in dealings]
+                    floor = self.floor(design, centre, shift)
+                    lower[target] = _climb(w, design, floor, level, centre, pool.map)
+            outcomes = self.residual
         else:
             name = "betting-fixed"
-            lower, shift, effects = self._fixed(level, n_dealings, seed)
-        estimates = self.estimates(shift, effects)
+            first, then = seed.spawn(2)
+            # Bets of one size are decided by rows that no dealing bets on: with known propensities
+            # by so many rows, whatever their arm, because blocks may not depend on treatment.
+            units = self.units if self.chance is None else self.units.as_one_arm()
+            units = units.shuffled(first)
+            n_pilot = pilot_rows(*units.counts, 1 if self.chance is None else _CHANCE_PILOT)
+            known = units.rows_of_first(*n_pilot)
+            units = units.after(*n_pilot)
+            chance = None if self.chance is None else self.chance[known]
+            pilot = Pilot.of(self.residual[known], self.treated[known], chance, self.adjustment)
+            outcomes = pilot.outcomes(self.residual, self.treated, self.chance)
+            shift = pilot.shift
+            if self.chance is None or len(units.treated) > 1:
+                part = BetRows(self.ranks, outcomes, units)
+                lower, _ = one_size_bounds(pilot, [part], level, n_dealings, then)
+        estimates = self._estimates(outcomes - shift)
         return tuple(
-            LowerBound(name, lower[target] * self.unit, estimates[target], delta)
+            LowerBound(name, lower[target] * self.unit, estimates[target] * self.unit, delta)
             for target in targets
         )
-
-    def _hedged(
-        self, targets: Sequence[int], level: float, n_dealings: int, seed: np.random.SeedSequence
-    ) -> tuple[list[float], float]:
-        """Hedged bounds of both targets (minus infinity if not requested), with the offset."""
-        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
-            dealings, design, shift = self.deal(n_dealings, seed, pool.map)
-            lower = [-np.inf] * len(CENTRES)
-            for target in targets:
-                w = [dealing[target] for dealing in dealings]
-                floor = self.floor(design, CENTRES[target], shift)
-                lower[target] = _climb(w, design, floor, level, CENTRES[target], pool.map)
-        return lower, shift
-
-    def _fixed(
-        self, level: float, n_dealings: int, seed: np.random.SeedSequence
-    ) -> tuple[list[float], float, Floats | None]:
-        """Fixed-size bounds of both targets, with the offset of the residuals."""
-        first, then = seed.spawn(2)
-        # Bets of one size are decided by rows that no dealing bets on.
-        if self.chance is None:
-            units, effects = self.units.shuffled(first), None
-            n_pilot = pilot_rows(*units.counts)
-            known = units.rows_of_first(*n_pilot)
-            pilot = Pilot.of(self.residual[known], self.treated[known], self.adjustment)
-        else:  # so many rows, whatever their arm: blocks may not depend on treatment
-            units = self.units.as_one_arm().shuffled(first)
-            n_pilot = pilot_rows(*units.counts, _CHANCE_PILOT)
-            known = units.rows_of_first(*n_pilot)
-            own = self.residual[known], self.treated[known], self.chance[known]
-            means, pilot = effect_pilot(*own)
-            effects = means.one_effect(self.residual, self.treated, self.chance)
-        units = units.after(*n_pilot)
-        if self.chance is not None and len(units.treated) < 2:
-            return [-np.inf, -np.inf], pilot.shift, effects
-        part = BetRows(self.ranks, self.residual if effects is None else effects, units)
-        bounds, _ = one_size_bounds(
-            pilot, [units.counts], lambda _: [part], level, n_dealings, then
-        )
-        return bounds, pilot.shift, effects
 
     def floor(self, design: BlockDesign, centre: float, shift: float) -> float:
         """Lower bound of the block statistics, as a positive number."""
@@ -304,29 +281,23 @@ class Game:
         assigned = track(parallel(one, others), n_dealings, "dealing rows into blocks")
         return list(assigned), design, shift
 
-    def estimates(self, shift: float, effects: Floats | None) -> tuple[float, float]:
-        """Point estimates of AUUC and gain on the rows bet on; clusters have equal weight.
-
-        ``effects``: h of each row, where chances are known.
-        """
-        # What was bet on, so that the gap is what the bets cost and nothing else.
-        weight = None
+    def _estimates(self, outcomes: Floats) -> tuple[float, float]:
+        """Point estimates of AUUC and gain from what was bet on; clusters have equal weight."""
+        # So the gap is what the bets cost and nothing else.
+        weight = np.ones(len(outcomes))
         if self.clusters is not None:
-            weight = 1 / np.bincount(self.clusters)[self.clusters]
+            weight /= np.bincount(self.clusters)[self.clusters]
         arms = np.bincount(self.treated, weight, minlength=2)
-        if effects is None:
-            per_row = np.array([-1.0, 1.0]) / arms
-            terms = (self.residual - shift) * per_row[self.treated.astype(np.int8)]
-        else:
-            terms = effects / arms.sum()
-        if weight is not None:
-            terms *= weight
-        auuc, effect = 0.0, 0.0
+        each = np.array([-1.0, 1.0]) / arms
+        if self.chance is not None:  # outcomes are effects
+            each[:] = 1 / arms.sum()
+        terms = outcomes * weight * each[self.treated.astype(np.int8)]
+        auuc, effect = 0.0, float(terms.sum()) if len(self.ranks) == 1 else 0.0
         for ranks, sign in zip(self.ranks, (1, -1), strict=False):
-            rows, sums = np.bincount(ranks, weight), np.bincount(ranks, terms)
-            auuc += sign * float(sums @ (np.cumsum(rows) - rows / 2)) / arms.sum()
-            effect += sign * float(sums.sum())
-        return self.unit * auuc, self.unit * (auuc - effect / 2)
+            rows = np.bincount(ranks, weight)
+            auuc += sign * float(np.bincount(ranks, terms) @ (np.cumsum(rows) - rows / 2))
+        auuc /= arms.sum()
+        return auuc, auuc - effect / 2
 
 
 def _climb(
@@ -390,12 +361,9 @@ HEDGE = _hedge_table()
 def dense_ranks(score: Floats) -> NDArray[np.int32]:
     """Dense ranks 0, 1, ... from the lowest score; ties share a rank."""
     ranking = rank_rows(score)
-    levels = np.arange(len(score))
-    if ranking.starts is not None:
-        sizes = np.diff(ranking.starts, append=len(score))
-        levels = np.repeat(np.arange(len(sizes)), sizes)
+    n_levels = len(score) if ranking.starts is None else len(ranking.starts)
     ranks = np.empty(len(score), dtype=np.int32)
-    ranks[ranking.order] = levels
+    ranks[ranking.order] = ranking.spread(np.arange(float(n_levels)))
     return ranks
 
 

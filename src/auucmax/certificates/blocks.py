@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import Bools, Floats, check_whole
+from auucmax._validation import Bools, Floats, check_column, check_whole
 
 Indices = NDArray[np.integer[Any]]
 
@@ -38,18 +39,19 @@ EVEN_SUPERBLOCK = 40  #: blocks of a superblock where bets have one size
 _CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
 _CAUTIOUS_BLOCKS = 3
 CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statistics
+_NO_ROWS = np.empty(0, np.int32)
 
 
 class DealtUnits(NamedTuple):
     """The units (rows or clusters) from which blocks are drawn, by arm.
 
-    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
+    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; without members units are rows.
     """
 
     treated: Indices
     control: Indices
-    starts: Indices | None = None
-    members: Indices | None = None
+    starts: Indices = _NO_ROWS
+    members: Indices = _NO_ROWS
 
     @classmethod
     def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> DealtUnits:
@@ -59,7 +61,7 @@ class DealtUnits(NamedTuple):
             arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
             return cls(*arms)
         members = np.argsort(clusters, kind="stable")
-        starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=len(members)))
+        starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=-1))
         n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
         mixed = int(np.count_nonzero((n_treated > 0) & (n_treated < np.diff(starts))))
         if mixed:
@@ -95,10 +97,20 @@ class DealtUnits(NamedTuple):
     def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
         """Row numbers of the first units of each arm."""
         units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
-        if self.starts is None or self.members is None:
+        if not len(self.members):
             return units
         rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
-        return np.concatenate(rows) if rows else np.empty(0, np.int64)
+        return np.concatenate([_NO_ROWS, *rows])
+
+
+def check_whole_clusters(clusters: NDArray[Any], part: NDArray[Any], what: str) -> None:
+    """Raise an InputError for clusters with rows in several folds or chunks."""
+    pairs = pd.DataFrame({"cluster": clusters, "part": part}).drop_duplicates()
+    if beyond := pairs.loc[pairs["cluster"].duplicated(), "cluster"].nunique():
+        raise InputError(
+            "groups", f"clusters that each lie in one {what}", f"{beyond} that reach into another",
+            f"Assign whole clusters to a {what}: models must not know the rows that judge them.",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -125,15 +137,14 @@ class BlockDesign:
         """
         n_units = n_treated + n_control
         size = block_size(n_units) if size is None else size
-        n_blocks = number_of_blocks(np.array([n_treated, n_control]), size)
         # Beyond so many rows of the larger arm the noise is that of the other one, and time grows
         # as the square: each dealing then takes some of them only.
-        used = [min(n, LARGEST_PART * n_blocks) for n in (n_treated, n_control)]
-        ends = even_ends(used, n_blocks)
+        ends = even_ends(np.array([n_treated, n_control]), size, LARGEST_PART)
+        n_blocks, n_used = ends.shape[1], ends[:, -1].sum()
         # Noise of the average over re-dealings falls as their number times the size of a block. Of
         # very many rows it is small beside what they would cost.
         most = max(2.0, 2e12 / n_units**2)
-        n_redealings = int(np.clip(240 * n_blocks / sum(used), min(8.0, most), most))
+        n_redealings = int(np.clip(240 * n_blocks / n_used, min(8.0, most), most))
         if not pilot:
             shared = np.rint(np.linspace(0, n_blocks, max(1, n_blocks // EVEN_SUPERBLOCK) + 1))
             return cls(ends, shared[1:].astype(np.int64), n_redealings, 0)
@@ -166,11 +177,6 @@ class BlockDesign:
         shapes = np.unique(self.sizes, axis=1).T.tolist()
         return max(block_floor(a, b, centre, adjustment) for a, b in shapes)
 
-    def cautious_variance(self, centre: float) -> float:
-        """A cautious guess of the variance of w, before any outcome is seen."""
-        spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
-        return float(_CAUTIOUS_VARIANCE * spread * (1 / self.sizes).sum(axis=0).mean())
-
 
 def block_size(n_units: int) -> float:
     """The recommended number of rows per block.
@@ -181,28 +187,42 @@ def block_size(n_units: int) -> float:
     return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
 
 
-def number_of_blocks(counts: Indices, size: float) -> int:
-    """Blocks of so many units, each with some of every kind that has units; ``counts`` (kinds,)."""
-    return max(1, int(min(counts.sum() / size, counts[counts > 0].min())))
+def even_ends(
+    counts: NDArray[np.integer[Any]], size: float, most: float = np.inf
+) -> NDArray[np.int64]:
+    """Units of each kind up to the end of each block, (kinds, blocks), spread evenly.
 
-
-def even_ends(counts: Indices | list[int], n_blocks: int) -> NDArray[np.int64]:
-    """Units of each kind up to the end of each block, (kinds, blocks), spread evenly."""
-    return np.rint(np.outer(counts, np.arange(1, n_blocks + 1)) / n_blocks).astype(np.int64)
-
-
-def n_dealings_of(n_rows: int) -> int:
-    """The default number of random partitions: 20 up to 250,000 rows, at least 2."""
-    return int(np.clip(5e6 / n_rows, 2, 20))
+    Blocks have about ``size`` units, some of every kind that has units (``counts``), and at most
+    ``most`` of one kind.
+    """
+    n_blocks = max(1, int(min(counts.sum() / size, counts[counts > 0].min())))
+    used = np.minimum(counts, most * n_blocks)
+    return np.rint(np.outer(used, np.arange(1, n_blocks + 1)) / n_blocks).astype(np.int64)
 
 
 def check_dealings(
     n_dealings: int | None, n_rows: int, random_state: int
 ) -> tuple[int, np.random.SeedSequence]:
-    """Validate the number of random partitions and their seed."""
+    """Validate the number of random partitions and their seed.
+
+    The default number is 20 up to 250,000 rows, at least 2.
+    """
     seed = np.random.SeedSequence(check_whole(random_state, "random_state", 0))
-    n_dealings = n_dealings_of(n_rows) if n_dealings is None else n_dealings
+    if n_dealings is None:
+        n_dealings = int(np.clip(5e6 / n_rows, 2, 20))
     return check_whole(n_dealings, "n_dealings", 1), seed
+
+
+def check_codes(values: ArrayLike, name: str, n_rows: int, n: int) -> NDArray[np.intp]:
+    """Validate whole numbers from 0 to n - 1, one per row."""
+    numbers = check_column(values, name, n_rows)
+    codes = numbers.astype(np.intp)
+    if (codes != numbers).any() or codes.min() < 0 or codes.max() >= n:
+        raise InputError(
+            name, f"whole numbers from 0 to {n - 1}", f"{numbers.min():g} to {numbers.max():g}",
+            "Number strata and arms so; arm 0 is the control.",
+        )  # fmt: skip
+    return codes
 
 
 def block_floor(
@@ -245,8 +265,10 @@ def deviations(w: Floats, design: BlockDesign, centre: float) -> Floats:
         around -= np.where(sizes > 1, sums.var(axis=1, ddof=1), 0.0)
     # A lucky superblock must not claim that there is no noise.
     around = np.maximum(around, 0.05 * squares)
-    guess = _CAUTIOUS_BLOCKS * design.cautious_variance(centre)
-    before = np.cumsum(around)[:-1] + guess
+    # A cautious guess of the variance, before any outcome is seen.
+    spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
+    guess = _CAUTIOUS_VARIANCE * spread * (1 / design.sizes).sum(axis=0).mean()
+    before = np.cumsum(around)[:-1] + _CAUTIOUS_BLOCKS * guess
     return np.concatenate([[0.0], np.sqrt(before / (ends[:-1] + _CAUTIOUS_BLOCKS))])
 
 
@@ -280,11 +302,9 @@ def deal(
         np.concatenate([part[:n], rng.permutation(part[n:])])
         for part, n in zip((units.treated, units.control), pilot, strict=True)
     ]
-    starts, members = units.starts, units.members
-    if starts is None:  # units are rows: bring those of a superblock together
+    if not len(units.members):  # units are rows: bring those of a superblock together
         order = np.concatenate(assigned)
         ranks, residual = np.take(ranks, order, axis=1), residual[order]
-        starts = members = np.empty(0, np.int32)
         assigned = np.split(np.arange(len(order), dtype=np.int32), [len(assigned[0])])
     w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
@@ -294,8 +314,8 @@ def deal(
         shift,
         np.empty(0, bool) if mixed is None else mixed,
         *assigned,
-        starts,
-        members,
+        units.starts,
+        units.members,
         design.ends,
         design.superblocks,
         state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,18 +12,19 @@ from numpy.typing import ArrayLike
 
 from auucmax._errors import InputError
 from auucmax._validation import (
+    Bools,
     Floats,
     check_choice,
     check_column,
     check_labels,
     check_level,
     check_rows,
-    check_whole,
 )
 from auucmax.certificates.betting import TARGETS, Game, betting_bound, betting_bounds
+from auucmax.certificates.blocks import check_whole_clusters
 from auucmax.certificates.bound import Guarantee, LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
-from auucmax.certificates.held_out import HeldOut, predicted_outcome
+from auucmax.certificates.held_out import predicted_outcome, scored
 from auucmax.certificates.known_chances import propensity_range
 from auucmax.metrics.bins import BinnedLevels
 from auucmax.metrics.levels import Levels
@@ -33,6 +35,7 @@ METHODS = {
     "betting-fixed": "block betting at one size",
     "asymptotic": "the normal approximation (not a guarantee)",
 }
+HISTOGRAM_METHODS = ("auto", "betting-fixed")
 _COLUMNS = ("groups", "outcome_model", "propensity")
 _BETTING = ("outcome_range", "outcome_model_range", "n_dealings", "random_state", *_COLUMNS)
 
@@ -134,15 +137,27 @@ def certify(
     """
     check_level(delta, "delta")
     check_choice(method, "method", ("auto", *METHODS))
-    n_candidates = check_whole(n_candidates, "n_candidates", 1)
     # Two statements that hold together share delta.
     each = delta / ((4 if upper else 2) if joint else 1)
     bin_gap = 0.0
     if isinstance(model_or_score, BinnedLevels):
+        check_choice(method, "method", HISTOGRAM_METHODS)
+        chosen, n_rows = "betting-fixed", model_or_score.n_rows
         columns = {"X": X, "y": y, "treatment": treatment, "folds": folds, "control": control}
         options = {name: value for name, value in (columns | options).items() if value is not None}
-        _check_histogram(model_or_score, method, options)
-        chosen, n_rows = "betting-fixed", model_or_score.n_rows
+        _check_options(
+            options, {"outcome_range", "n_dealings", "random_state"},
+            "The histogram stands for all rows: certify the scores of the rows themselves.",
+        )  # fmt: skip
+        known = tuple(map(float, options.get("outcome_range", (0, 1))))
+        if not model_or_score.binary or known != (0, 1):
+            low, high = model_or_score.outcome_low, model_or_score.outcome_high
+            raise InputError(
+                "outcomes", "0/1 to certify a histogram",
+                f"{low:g} to {high:g} in the range {known}",
+                "Certify the scores of the rows themselves, or take the asymptotic interval, "
+                "histogram.inference().",
+            )  # fmt: skip
         estimates = [model_or_score.auuc(), model_or_score.gain()]
         how = {name: own for name, own in options.items() if name != "outcome_range"}
         swapped = replace(model_or_score, sums=model_or_score.sums[::-1])
@@ -153,24 +168,36 @@ def certify(
         lower = [[auuc.lower, gain.lower] for auuc, gain, _ in found]
         bin_gap = found[0][2]
     else:
-        control = getattr(model_or_score, "control", None) if control is None else control
-        rows = HeldOut.of(X, y, treatment, control)
-        score = rows.scores(model_or_score)
-        n_candidates *= rows.candidates_of(model_or_score)
+        outcome, treated, (score,), n_candidates = scored(
+            [model_or_score], X, y, treatment, control, n_candidates
+        )
+        n_rows = len(outcome)
         if folds is not None and hasattr(model_or_score, "predict"):
             raise InputError(
                 "folds", "given together with cross-fitted scores", "a single model",
                 "Its scores do not come from the other folds: pass scores, or leave folds out.",
             )  # fmt: skip
-        options = predicted_outcome(options, X)
+        hint = f"It is not an option of method={method!r}."
         chosen = method
         if method == "auto":  # by what is known of the outcome; never by comparing bounds
             chosen = "betting" if options.get("propensity") is None else "betting-fixed"
-            if "outcome_range" not in options and not np.isin(rows.y, (0, 1)).all():
+            if "outcome_range" not in options and not np.isin(outcome, (0, 1)).all():
                 chosen = "asymptotic"
-        _check_options(options, chosen, method)
-        lower, estimates = _by_folds(chosen, rows, score, folds, options, each, n_candidates, upper)
-        n_rows = len(rows.y)
+                hint = (
+                    "y is not 0/1: pass outcome_range=(lowest, highest), as they are possible, to "
+                    "get a guarantee."
+                )
+        allowed = set(_COLUMNS if chosen == "asymptotic" else _BETTING)
+        if chosen == "betting":
+            allowed.remove("propensity")
+        _check_options(options, allowed, hint)
+        for name in _COLUMNS:
+            values = predicted_outcome(options.get(name), X)
+            if np.ndim(values):
+                options[name] = check_labels(values, name, n_rows)
+        lower, estimates = _by_folds(
+            chosen, outcome, score, treated, folds, options, each, n_candidates, upper
+        )
     low, high = options.get("outcome_range", (0.0, 1.0))
     return Certificate(
         lower_bound=lower[0][0],
@@ -193,52 +220,17 @@ def certify(
     )
 
 
-def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
-    """Raise an InputError for options that the chosen method does not support."""
-    known = _COLUMNS if method == "asymptotic" else _BETTING
+def _check_options(options: Iterable[str], known: set[str], hint: str) -> None:
     for name in options:
-        if name not in known or (method == "betting" and name == "propensity"):
-            hint = f"It is not an option of method={method!r}: leave it out."
-            if asked != method and name in _BETTING:
-                hint = (
-                    "y is not 0/1: pass outcome_range=(lowest, highest), as they are possible, to "
-                    "get a guarantee."
-                )
-            raise InputError("options", f"among {', '.join(known)}", repr(name), hint)
-
-
-def _check_histogram(histogram: BinnedLevels, method: str, given: dict[str, Any]) -> None:
-    """Raise an InputError for options that binned counts do not support."""
-    for name in given:
-        if name not in ("outcome_range", "n_dealings", "random_state"):
-            raise InputError(
-                name, "left out when a histogram is certified", "it",
-                "The histogram stands for all rows: certify the scores of the rows themselves.",
-            )  # fmt: skip
-    check_histogram_method(method)
-    known = tuple(map(float, given.get("outcome_range", (0, 1))))
-    if not histogram.binary or known != (0, 1):
-        raise InputError(
-            "outcomes", "0/1 to certify a histogram",
-            f"{histogram.outcome_low:g} to {histogram.outcome_high:g} in the range {known}",
-            "Certify the scores of the rows themselves, or take the asymptotic interval, "
-            "histogram.inference().",
-        )  # fmt: skip
-
-
-def check_histogram_method(method: str) -> None:
-    """Raise an InputError for methods that need the individual rows."""
-    if method not in ("auto", "betting-fixed"):
-        raise InputError(
-            "method", "'betting-fixed' for a histogram", f"{method!r}, which needs the rows",
-            "The asymptotic interval is histogram.inference().",
-        )  # fmt: skip
+        if name not in known:
+            raise InputError(name, f"left out, or one of {', '.join(sorted(known))}", "it", hint)
 
 
 def _by_folds(
     method: str,
-    rows: HeldOut,
+    y: Floats,
     score: Floats,
+    treated: Bools,
     folds: ArrayLike | None,
     options: dict[str, Any],
     delta: float,
@@ -250,38 +242,33 @@ def _by_folds(
     With folds all are means, weighted by rows, of bounds that share delta: by the union bound they
     hold together, and so does their mean.
     """
-    n_rows = len(rows.y)
-    columns = {
-        name: check_labels(options[name], name, n_rows)
-        for name in _COLUMNS
-        if options.get(name) is not None and np.ndim(options[name])
-    }
-    # Bets are on means over clusters, so each cluster counts once, however many rows it has.
+    groups = options.get("groups")
     weight = None
-    if "groups" in columns and method != "asymptotic":
-        cluster = pd.factorize(columns["groups"])[0]
+    if groups is not None and method != "asymptotic":
+        # Bets are on means over clusters, so each cluster counts once, however many rows it has.
+        cluster = pd.factorize(groups)[0]
         weight = 1 / np.bincount(cluster)[cluster]
-    parts: list[Any] = [slice(None)]
+    labels, fold = np.zeros(1), np.zeros(len(y), np.intp)
     if folds is not None:
-        labels, fold = np.unique(check_labels(folds, "folds", n_rows), return_inverse=True)
-        if "groups" in columns:
-            _check_whole_clusters(columns["groups"], fold)
-        parts = [fold == number for number in range(len(labels))]
-    n_candidates *= len(parts)
+        labels, fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)
+        if groups is not None:
+            check_whole_clusters(groups, fold, "fold")
     lower, estimates = np.zeros((1 + upper, 2)), np.zeros(2)
-    for number, part in enumerate(parts):
-        y, own_score, treated = rows.y[part], score[part], rows.treated[part]
-        if folds is not None and (treated.all() or not treated.any()):
+    for number in range(len(labels)):
+        part = fold == number
+        if folds is not None and len(np.unique(treated[part])) < 2:
             raise InputError(
                 "folds", "such that each has both arms", f"one in fold {labels.tolist()[number]!r}",
                 "Make folds by treatment, with TrialKFold.",
             )  # fmt: skip
-        own = options | {name: column[part] for name, column in columns.items()}
-        share = len(y) / n_rows
+        own = {
+            name: v[part] if name in _COLUMNS and np.ndim(v) else v for name, v in options.items()
+        }
+        share = part.mean()
         levels = Levels.of(
-            y,
-            own_score,
-            treatment=treated,
+            y[part],
+            score[part],
+            treatment=treated[part],
             sample_weight=None if weight is None else weight[part],
             outcome_model=own.get("outcome_model"),
             propensity=own.get("propensity"),
@@ -289,32 +276,23 @@ def _by_folds(
         )
         estimates += share * np.array([levels.auuc(), levels.gain()])
         if method == "asymptotic":
-            lower += share * np.array(_normal_limits(levels, delta / n_candidates)[: 1 + upper])
+            limits = _normal_limits(levels, delta / (n_candidates * len(labels)))
+            lower += share * np.array(limits[: 1 + upper])
             continue
         for side in range(1 + upper):  # minus the upper bound is the lower one, arms swapped
             if side and own.get("propensity") is not None:
-                own |= {"propensity": 1 - np.asarray(own["propensity"])}
+                own["propensity"] = 1 - np.asarray(own["propensity"])
             found = betting_bounds(
-                y,
-                own_score,
-                treatment=treated != side,
+                y[part],
+                score[part],
+                treatment=treated[part] != side,
                 delta=delta,
                 bets="hedged" if method == "betting" else "fixed",
-                n_candidates=n_candidates,
+                n_candidates=n_candidates * len(labels),
                 **own,
             )
             lower[side] += share * np.array([bound.lower for bound in found])
     return lower.tolist(), estimates.tolist()
-
-
-def _check_whole_clusters(groups: Any, fold: Any) -> None:
-    """Raise an InputError for a cluster that is not in one fold."""
-    pairs = pd.DataFrame({"group": groups, "fold": fold}).drop_duplicates()
-    if beyond := int(pairs["group"].duplicated().sum()):
-        raise InputError(
-            "groups", "clusters that each lie in one fold", f"{beyond} that reach into another",
-            "Make folds of whole clusters: the models of a fold must not know its rows.",
-        )  # fmt: skip
 
 
 def _normal_limits(levels: Levels, delta: float) -> list[list[float]]:
@@ -359,12 +337,10 @@ def certify_difference(
     >>> certify_difference(a, b, y=trial.y, treatment=trial.treatment).lower > 0
     True
     """
-    n_candidates = check_whole(n_candidates, "n_candidates", 1)
-    held_out = HeldOut.of(X, y, treatment, control)
-    scores = [held_out.scores(model, mixed=True) for model in (first, second)]
-    for model in (first, second):
-        n_candidates *= held_out.candidates_of(model)
-    rows = check_rows(held_out.y, scores[0], treatment=held_out.treated)
+    outcome, treated, scores, n_candidates = scored(
+        [first, second], X, y, treatment, control, n_candidates
+    )
+    rows = check_rows(outcome, scores[0], treatment=treated)
     game = Game.of(rows, scores, outcome_range, None, None, groups)
     # The centre cancels in the difference; around 1/2 the two floors are smallest.
     gain = [TARGETS["gain"]]
@@ -404,22 +380,21 @@ def certify_thresholds(
        threshold  share  estimate  lower_bound
     0        0.5   0.55      0.02         0.01
     """
-    control = getattr(model_or_score, "control", None) if control is None else control
-    rows = HeldOut.of(X, y, treatment, control)
-    score = rows.scores(model_or_score)
+    outcome, treated, (score,), n_candidates = scored(
+        [model_or_score], X, y, treatment, control, n_candidates
+    )
     values = check_column(np.atleast_1d(thresholds), "thresholds")
-    price = check_whole(n_candidates, "n_candidates", 1) * rows.candidates_of(model_or_score)
-    options = predicted_outcome(options, X)
+    options["outcome_model"] = predicted_outcome(options.get("outcome_model"), X)
     table = []
     for value in values:
         above = (score > value).astype(np.float64)
         bound = betting_bound(
-            rows.y,
+            outcome,
             above,
-            treatment=rows.treated,
+            treatment=treated,
             target="gain",
             delta=delta,
-            n_candidates=price * len(values),
+            n_candidates=n_candidates * len(values),
             **options,
         )
         table.append((value, above.mean(), 2 * bound.estimate, 2 * bound.lower))

@@ -19,7 +19,7 @@ than with the exact scores, whatever the bins.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -38,13 +38,14 @@ from auucmax.certificates.blocks import (
     deal,
 )
 from auucmax.certificates.bound import LowerBound, shared_level
+from auucmax.certificates.known_chances import NEARER, ArmMeans
 from auucmax.metrics.bins import BinnedLevels
 
 LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 #: AUUC and gain of any score are at least minus these: ranks are uniform, outcomes in [0, 1].
 LEAST = (-0.5, -0.25)
 MOST_ROWS = 20_000_000  #: of a histogram, in each dealing
-_BATCH = 1_000_000  # rows of a histogram that are in memory together
+_BATCH = 1_000_000  # rows of a histogram that are dealt together
 PRIOR_ROWS = 3  #: so many rows of an outcome with this variance keep guesses sane
 PRIOR_VARIANCE = 0.1
 
@@ -65,19 +66,36 @@ class Pilot(NamedTuple):
     """Quantities fixed before the first bet, from pilot rows that are not bet on.
 
     ``shift`` is taken off the residuals; after that they lie between minus the higher and 1 minus
-    the lower number of ``adjustment``. ``variances``: of a treated and of a control row.
+    the lower number of ``adjustment``. ``variances``: of a treated and of a control row. ``means``:
+    where propensities are known and differ; then all rows are one arm, whose outcomes are effects.
     """
 
     shift: float
     effect: float
     variances: tuple[float, float]
     adjustment: tuple[float, float]
+    means: ArmMeans | None = None
 
     @classmethod
     def of(
-        cls, residual: Floats, treated: Bools, adjustment: tuple[float, float] | None = None
+        cls,
+        residual: Floats,
+        treated: Bools,
+        chance: Floats | None = None,
+        adjustment: tuple[float, float] | None = None,
     ) -> Pilot:
         """``adjustment``: the range of an outcome model that was taken off, if there was one."""
+        if chance is not None:
+            means = ArmMeans.of(residual, treated, chance)
+            least = float(means.least.min())
+            means = means._replace(least=np.full(2, least))
+            h = means.effects(residual, treated, chance)[:, 1]
+            prior = PRIOR_ROWS * PRIOR_VARIANCE * NEARER / least
+            square = (float(h @ h) + prior) / (len(h) + PRIOR_ROWS)
+            # |h| is largest where the rarer arm was drawn.
+            largest = float(max(means.mean.max(), 1 - means.mean.min())) / least
+            effect = float(means.mean[1] - means.mean[0])
+            return cls(0.0, effect, (square, 0.0), (1 - largest, largest), means)
         shift = 0.0
         if adjustment is None:
             shift = float((residual.sum() + 0.5) / (len(residual) + 1))
@@ -91,10 +109,17 @@ class Pilot(NamedTuple):
         effect = float(arms[0].mean() - arms[1].mean()) if all(map(len, arms)) else 0.0
         return cls(shift, effect, (treated_variance, control_variance), adjustment)
 
+    def outcomes(self, residual: Floats, treated: Bools, chance: Floats | None) -> Floats:
+        """Outcomes to bet on: residuals, or effects where propensities are known."""
+        if chance is None:
+            return residual
+        assert self.means is not None
+        return self.means.effects(residual, treated, chance)[:, 1]
+
     def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake:
         """The optimal bet if ranks and outcomes were independent."""
         sizes = np.hstack([design.sizes for design in designs])
-        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+        inverse = 1 / np.where(sizes > 0, sizes, np.inf)
         spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
         variance = spread * (np.array(self.variances) @ inverse).sum()
         floor = max(design.floor(centre, self.adjustment) for design in designs)
@@ -121,37 +146,35 @@ def best_bet(variance: Any, level: float, largest_loss: Any) -> Any:
 
 def one_size_bounds(
     pilot: Pilot,
-    unit_counts: Sequence[tuple[int, int]],
-    rows_of: Callable[[np.random.SeedSequence], Iterable[BetRows]],
+    parts: Sequence[BetRows],
     level: float,
     n_dealings: int,
     seed: np.random.SeedSequence,
 ) -> tuple[list[float], float]:
     """Bounds of AUUC and gain for outcomes in [0, 1], with the cost of binning.
 
-    ``rows_of(seed)`` gives the rows of one dealing in chunks, ``unit_counts`` the treated and
-    control units of each.
+    ``parts``: the rows, in chunks.
     """
     from auucmax.certificates import kernels
 
     # One size for all chunks, so that the mean over blocks is that over rows.
-    size = block_size(sum(map(sum, unit_counts)))
-    designs = [BlockDesign.of(*counts, size=size, pilot=False) for counts in unit_counts]
+    size = block_size(sum(sum(part.units.counts) for part in parts))
+    designs = [BlockDesign.of(*part.units.counts, size=size, pilot=False) for part in parts]
     stakes = [pilot.stake(designs, centre, level) for centre in CENTRES]
     n_blocks = sum(design.n_blocks for design in designs)
 
     def play(seed: np.random.SeedSequence) -> Floats:
-        first, *seeds = seed.spawn(len(designs) + 1)
         result = np.zeros(3)  # ln W of AUUC and of gain, and what bins take off
-        for part, design, own in zip(rows_of(first), designs, seeds, strict=True):
+        seeds = seed.spawn(len(parts) + 1)[1:]
+        for part, design, own in zip(parts, designs, seeds, strict=True):
             rows = part.ranks, np.ones(1), part.residual, pilot.shift, part.units
             w = deal(*rows, design, own, part.mixed)
             for target, stake in enumerate(stakes):
-                above = w[target] if part.mixed is None else np.maximum(w[target], -stake.floor)
-                result[target] += kernels.log_wealth(
-                    above, design.superblocks, stake.theta, stake.bet
-                )
-            if part.mixed is not None:
+                above = np.maximum(w[target], -stake.floor) if len(w) > 2 else w[target]
+                bet = np.array([stake.bet])
+                won = kernels.log_wealth(above, design.superblocks, stake.theta, bet)
+                result[target] += won.sum()
+            if len(w) > 2:
                 result[2] += w[2].mean() * design.n_blocks / n_blocks
         return result
 
@@ -196,7 +219,8 @@ def histogram_betting_bounds(
     (0.0025, 0.000141)
     """
     level = shared_level(delta, n_candidates)
-    counts = _counts(histogram)
+    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
+    counts = np.stack([rows - responders, responders], axis=1).astype(np.int64)
     n_rows = int(counts.sum())
     n_dealings, seed = check_dealings(n_dealings, n_rows, random_state)
     first, then = seed.spawn(2)
@@ -206,33 +230,24 @@ def histogram_betting_bounds(
     n_control, n_treated = counts.sum(axis=(1, 2)).tolist()
     drawn = _draw(counts, pilot_rows(n_treated, n_control)[::-1], rng)
     counts = counts - drawn
-    known = _bet_rows(drawn, None)
+    known = _bet_rows(drawn)
     pilot = Pilot.of(known.residual, np.arange(len(known.residual)) < len(known.units.treated))
-    n_batches = -int(-counts.sum() // _BATCH)
-    # Sizes depend on the numbers of rows only, as the proof asks.
-    batches = [
-        np.diff(np.rint(np.linspace(0, n, n_batches + 1)).astype(np.int64)).tolist()
-        for n in counts.sum(axis=(1, 2))
-    ]
     mixed = histogram.low < histogram.high
-
-    def rows_of(seed: np.random.SeedSequence) -> Iterator[BetRows]:
-        left, rng = counts, np.random.default_rng(seed)
-        # Without replacement: a dealing uses each row once.
-        for sizes in zip(*batches, strict=True):
-            drawn = _draw(left, sizes, rng)
-            left = left - drawn
-            yield _bet_rows(drawn, mixed if mixed.any() else None)
-
-    unit_counts = list(zip(batches[1], batches[0], strict=True))
-    lower, bin_gap = one_size_bounds(pilot, unit_counts, rows_of, level, n_dealings, then)
-    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
+    # Sizes depend on the numbers of rows only, as the proof asks.
+    n_batches = -int(-counts.sum() // _BATCH)
+    ends = np.rint(np.linspace(0, counts.sum(axis=(1, 2)), n_batches + 1)).astype(np.int64)
+    parts = []
+    for sizes in np.diff(ends, axis=0):
+        drawn = _draw(counts, sizes, rng)
+        counts = counts - drawn
+        parts.append(_bet_rows(drawn)._replace(mixed=mixed if mixed.any() else None))
+    lower, bin_gap = one_size_bounds(pilot, parts, level, n_dealings, then)
     sums = (responders - pilot.shift * rows) / rows.sum(axis=1, keepdims=True)
     auuc, gain = (
         LowerBound(
             "betting-fixed",
             lower=low,
-            estimate=float((sums[1] - sums[0]) @ (histogram.below()[0] - centre)),
+            estimate=float((sums[1] - sums[0]) @ (histogram.below() - centre)),
             delta=delta,
         )
         for low, centre in zip(lower, CENTRES, strict=True)
@@ -249,14 +264,8 @@ def pilot_rows(n_treated: int, n_control: int, scale: int = 1) -> tuple[int, int
     return min(1000, int(share * n_treated)), min(1000, int(share * n_control))
 
 
-def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
-    """Counts of rows by arm, 0/1 outcome and bin, (2, 2, bins)."""
-    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
-    return np.stack([rows - responders, responders], axis=1).astype(np.int64)
-
-
 def _draw(
-    counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
+    counts: NDArray[np.int64], sizes: Iterable[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Draw rows of each arm at random without replacement, as counts."""
     return np.array(
@@ -267,11 +276,11 @@ def _draw(
     ).reshape(counts.shape)
 
 
-def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
+def _bet_rows(counts: NDArray[np.int64]) -> BetRows:
     """Expand counts to rows, the treated ones first."""
     levels = np.arange(counts.shape[2], dtype=np.int32)
     arms = counts[::-1]
     ranks = np.concatenate([np.repeat(np.tile(levels, 2), arm.ravel()) for arm in arms])
     residual = np.repeat([0.0, 1.0, 0.0, 1.0], arms.sum(axis=2).ravel())
     treated = np.arange(len(residual)) < arms[0].sum()
-    return BetRows(ranks[None], residual, DealtUnits.of(treated), mixed)
+    return BetRows(ranks[None], residual, DealtUnits.of(treated))

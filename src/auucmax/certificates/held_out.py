@@ -2,62 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from auucmax._errors import InputError
-from auucmax._validation import Bools, Floats, check_column, check_treatment
+from auucmax._validation import Bools, Floats, check_column, check_treatment, check_whole
 from auucmax.data.hashing import Checksum
 
 
-class HeldOut(NamedTuple):
-    """Validated rows of a certificate."""
+def scored(
+    models: Sequence[Any],
+    X: Any,
+    y: ArrayLike | None,
+    treatment: ArrayLike | None,
+    control: Any,
+    n_candidates: int,
+) -> tuple[Floats, Bools, list[Floats], int]:
+    """Validate held-out rows: outcome, treatment, a score per model, and the candidates to pay for.
 
-    X: Any
-    y: Floats
-    treated: Bools
-
-    @classmethod
-    def of(
-        cls,
-        X: Any,
-        y: ArrayLike | None,
-        treatment: ArrayLike | None,
-        control: Any,
-    ) -> HeldOut:
-        if y is None or treatment is None:
-            raise InputError(
-                "y" if y is None else "treatment", "a column of the held-out rows", "none",
-                "Call certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t).",
-            )  # fmt: skip
-        outcome = check_column(y, "y")
-        treated = check_treatment(treatment, len(outcome), control=control)
-        return cls(X, outcome, treated)
-
-    def scores(self, model_or_score: Any, mixed: bool = False) -> Floats:
-        """Scores of the rows by models or given scores (with ``mixed``, by both)."""
-        if hasattr(model_or_score, "predict"):
-            if self.X is None:
-                raise InputError(
-                    "X", "the features of the held-out rows when a model is certified", "none",
-                    "Call certify(model, X, y, treatment=t).",
-                )  # fmt: skip
-            return check_column(model_or_score.predict(self.X), "score", len(self.y))
-        if self.X is not None and not mixed:
-            raise InputError(
-                "X", "left out when scores are certified", "both",
-                "Call certify(score, y=y, treatment=t), or pass a fitted model.",
-            )  # fmt: skip
-        return check_column(model_or_score, "score", len(self.y))
-
-    def candidates_of(self, model: Any) -> int:
-        """Number of candidates the model compared; an error if it was fitted on these rows."""
+    ``models`` are fitted models, or scores.
+    """
+    if y is None or treatment is None:
+        raise InputError(
+            "y" if y is None else "treatment", "a column of the held-out rows", "none",
+            "Call certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t).",
+        )  # fmt: skip
+    n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    outcome = check_column(y, "y")
+    if control is None:
+        control = getattr(models[0], "control", None)
+    treated = check_treatment(treatment, len(outcome), control=control)
+    scores = []
+    for model in models:
+        scores.append(check_column(_predictions(model, X), "score", len(outcome)))
         fitted = fitted_on(model)
-        if fitted is None:
-            return 1
-        return fitted.candidates(Checksum.of(fitted.seen(self.X), self.y, self.treated))
+        if fitted is not None:
+            n_candidates *= fitted.candidates(Checksum.of(fitted.seen(X), outcome, treated))
+    return outcome, treated, scores, n_candidates
 
 
 @dataclass(frozen=True)
@@ -146,15 +130,19 @@ def fitted_on(model: Any) -> FittedOn | None:
     return FittedOn(model.checksum_, InnerRows(steps, model.n_features_in_), n_candidates)
 
 
-def predicted_outcome(options: dict[str, Any], X: Any) -> dict[str, Any]:
-    """Fixed predictions in place of a fitted outcome model."""
-    model = options.get("outcome_model")
-    if model is None or not hasattr(model, "predict"):
-        return options
+def predicted_outcome(model: Any, X: Any) -> Any:
+    """Predictions of an outcome model; other values are returned unchanged."""
+    if hasattr(model, "predict_proba"):
+        return _predictions(model, X, "predict_proba")[:, 1]
+    return _predictions(model, X)
+
+
+def _predictions(model: Any, X: Any, method: str = "predict") -> Any:
+    if not hasattr(model, method):
+        return model
     if X is None:
         raise InputError(
-            "X", "given when outcome_model is a model", "none", "Pass X, or predictions."
-        )
-    predict = getattr(model, "predict_proba", None)
-    predicted = model.predict(X) if predict is None else predict(X)[:, 1]
-    return options | {"outcome_model": predicted}
+            "X", "the features of the held-out rows when a model is given", "none",
+            "Call certify(model, X, y, treatment=t), or pass predictions.",
+        )  # fmt: skip
+    return getattr(model, method)(X)

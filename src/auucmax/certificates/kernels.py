@@ -121,21 +121,17 @@ def deal_statistics(
     state,
     w,
 ):
-    """Compute block statistics ``w`` (2 or 3, blocks, permutations), superblock by superblock.
-
-    ``state`` (1,), or one for each superblock.
-    """
+    """Compute block statistics ``w`` (2 or 3, blocks, permutations), superblock by superblock."""
     rows_a, rows_b = treated, control
     if len(members) > 0:
         rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
     first = np.int64(0)  # a plain 0 is another type, compiled once more
-    for number, last in enumerate(superblocks):
-        own = state if len(state) == 1 else state[number : number + 1]
+    for last in superblocks:
         a0, b0 = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
         a1, b1 = ends[0, last - 1], ends[1, last - 1]
         for p in range(w.shape[2]):
-            redeal(treated, a0, a1, starts, members, own, rows_a)
-            redeal(control, b0, b1, starts, members, own, rows_b)
+            redeal(treated, a0, a1, starts, members, state, rows_a)
+            redeal(control, b0, b1, starts, members, state, rows_b)
             block_statistics(
                 ranks, signs, residual, shift, mixed, rows_a, rows_b, ends, first, last, w[:, :, p]
             )
@@ -170,32 +166,18 @@ def hedged_wealth(w, ends, deviation, theta, floor, largest, target, hedge, out)
 
 
 @_kernel
-def log_wealth(w, ends, theta, bet):
-    """Final log wealth of a constant bet; ``w`` (blocks, permutations)."""
-    product = np.empty(w.shape[1])
-    result, start = 0.0, 0
-    for end in ends:
-        result += np.log(_step(w, start, end, theta, bet, product))
-        start = end
-    return result
+def log_wealth(w, ends, theta, bets):
+    """Log wealth won in each superblock by constant bets, (superblocks, sizes).
 
-
-@_kernel
-def mixture_path(w, ends, theta, bets, credit, staked):
-    """Update ``credit`` and ``staked`` (superblocks + 1, sizes) along the superblocks.
-
-    ``bets`` (sizes,). ln(wealth) at any value is credit - value * staked.
+    ``w`` (blocks, re-dealings), ``bets`` (sizes,).
     """
-    product = np.empty(w.shape[1])
+    product, out = np.empty(w.shape[1]), np.empty((len(ends), len(bets)))
     start = 0
     for number in range(len(ends)):
-        end = ends[number]
         for k, bet in enumerate(bets):
-            won = np.log(_step(w, start, end, theta, bet, product))
-            stake = bet * (end - start)
-            credit[number + 1, k] = credit[number, k] + won + stake * theta
-            staked[number + 1, k] = staked[number, k] + stake
-        start = end
+            out[number, k] = np.log(_step(w, start, ends[number], theta, bet, product))
+        start = ends[number]
+    return out
 
 
 @_part

@@ -18,16 +18,15 @@ in docs/guarantees.md. To the dealing, all rows are one arm whose outcome is h.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
-from auucmax.certificates.fixed_bets import PRIOR_ROWS, PRIOR_VARIANCE, Pilot
 
-_NEARER = 0.8  # chances may be so much nearer to 0 and 1 than those of the pilot
+NEARER = 0.8  #: propensities may be so much nearer to 0 and 1 than those of the pilot
 
 
 class ChancesBeyond(InputError):
@@ -45,17 +44,19 @@ class ArmMeans(NamedTuple):
     least: Floats
 
     @classmethod
-    def of(cls, y: Floats, got: NDArray[np.intp], chance: Floats) -> ArmMeans:
-        """Estimate from pilot rows with propensities ``chance`` (n, K + 1)."""
+    def of(cls, y: Floats, got: NDArray[Any], chance: Floats) -> ArmMeans:
+        """Estimate from pilot rows with propensities ``chance``, (n, K + 1) or of one arm (n,)."""
+        got, chance = got.astype(np.intp), _by_arm(chance)
         weight = 1 / chance[np.arange(len(y)), got]
         total, n = (
             np.bincount(got, own, minlength=chance.shape[1]) for own in (weight * y, weight)
         )
         # A prior of one row of each outcome keeps the guesses sane if there are hardly any.
-        return cls((total + 0.5) / (n + 1), _NEARER * chance.min(axis=0, initial=0.5))
+        return cls((total + 0.5) / (n + 1), NEARER * chance.min(axis=0, initial=0.5))
 
-    def effects(self, y: Floats, got: NDArray[np.intp], chance: Floats) -> Floats:
+    def effects(self, y: Floats, got: NDArray[Any], chance: Floats) -> Floats:
         """Unbiased effect of each arm on each person, (n, K + 1); 0 for the control."""
+        got, chance = got.astype(np.intp), _by_arm(chance)
         least = ", ".join(f"{least:.3g}" for least in self.least)
         check_beyond(np.any(chance < self.least * (1 - 1e-9), axis=1), least)
         h = np.tile(self.mean - self.mean[0], (len(y), 1))
@@ -66,28 +67,10 @@ class ArmMeans(NamedTuple):
         h[:, 0] = 0.0
         return h
 
-    def one_effect(self, y: Floats, treated: Bools, chance: Floats) -> Floats:
-        """Unbiased effect of the only arm on each person, (n,)."""
-        return self.effects(y, treated.astype(np.intp), both_chances(chance))[:, 1]
 
-
-def both_chances(chance: Floats) -> Floats:
-    """Probabilities of control and treatment, (n, 2)."""
-    return np.column_stack([1 - chance, chance])
-
-
-def effect_pilot(y: Floats, treated: Bools, chance: Floats) -> tuple[ArmMeans, Pilot]:
-    """Pilot quantities for bets on the effect of the only arm."""
-    means = ArmMeans.of(y, treated.astype(np.intp), both_chances(chance))
-    least = float(means.least.min())
-    means = means._replace(least=np.full(2, least))
-    h = means.one_effect(y, treated, chance)
-    prior = PRIOR_ROWS * PRIOR_VARIANCE * _NEARER / least
-    square = (float(h @ h) + prior) / (len(h) + PRIOR_ROWS)
-    # |h| is largest where the rarer arm was drawn.
-    largest = float(max(means.mean.max(), 1 - means.mean.min())) / least
-    effect = float(means.mean[1] - means.mean[0])
-    return means, Pilot(0.0, effect, (square, 0.0), (1 - largest, largest))
+def _by_arm(chance: Floats) -> Floats:
+    """Propensities of the control and of each arm, (n, K + 1)."""
+    return chance if chance.ndim == 2 else np.column_stack([1 - chance, chance])
 
 
 def check_beyond(far: Bools, least: str) -> None:
@@ -102,7 +85,7 @@ def check_beyond(far: Bools, least: str) -> None:
 
 def most_people(people: Floats) -> float:
     """The largest inverse propensity, from rows that are not bet on."""
-    return float(people.max(initial=1.0)) / _NEARER
+    return float(people.max(initial=1.0)) / NEARER
 
 
 def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
@@ -117,7 +100,6 @@ def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
     return np.asarray(draw * most < people)
 
 
-def propensity_range(*parts: ArrayLike | None) -> tuple[float, float] | None:
-    """Lowest and highest propensity of all parts; None if there are none."""
-    values = np.concatenate([np.empty(0), *(np.ravel(own) for own in parts if own is not None)])
-    return (float(values.min()), float(values.max())) if len(values) else None
+def propensity_range(chance: ArrayLike | None) -> tuple[float, float] | None:
+    """Lowest and highest propensity; None if there are none."""
+    return None if chance is None else (float(np.min(chance)), float(np.max(chance)))

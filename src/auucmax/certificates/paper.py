@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auucmax._validation import check_choice, check_level, check_rows
+from auucmax._validation import check_choice, check_level, check_positive, check_rows
 from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.functions import auuc_score
 
@@ -110,18 +110,16 @@ def paper_gap(
     check_level(delta, "delta")
     check_choice(control_count, "control_count", CONTROL_COUNTS)
     for name, value in (("norm", norm), ("radius", radius)):
-        if not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} should be a finite number of at least 0, got {value!r}.")
-    log_term, size = np.log(2 / delta), norm * radius
+        check_positive(value, name, "It is the length of a vector.", or_zero=True)
+    log_term = np.log(2 / delta)
+    size = norm * radius
     # Pairs of an arm are as many as its rarer class allows: see the top of the module.
-    rarer_control = min(control_positive, control_negative)
+    effective = control_negative
+    if control_count == "rarer":
+        effective = min(control_positive, control_negative)
     arms = (
         (treated_positive, treated_negative, min(treated_positive, treated_negative)),
-        (
-            control_positive,
-            control_negative,
-            rarer_control if control_count == "rarer" else control_negative,
-        ),
+        (control_positive, control_negative, effective),
     )
     gap = 0.0
     for positive, negative, effective in arms:

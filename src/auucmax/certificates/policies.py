@@ -18,9 +18,9 @@ those of models trained on one chunk after another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,7 @@ from auucmax._errors import InputError
 from auucmax._progress import track
 from auucmax._validation import Floats, check_column, check_positive
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_dealings, even_ends, number_of_blocks
+from auucmax.certificates.blocks import block_size, check_codes, check_dealings, even_ends
 from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import (
     PRIOR_ROWS,
@@ -110,18 +110,45 @@ def certify_policy(
     (True, True)
     """
     level = shared_level(delta, n_candidates)
-    rows = [
-        _checked(chunk, k == 0, n_arms, None if propensity is None else propensity[k])
-        for k, chunk in enumerate(chunks)
-    ]
+    rows = []
+    for k, (y, chosen, got) in enumerate(chunks):
+        if (chosen is None) != (k == 0):
+            raise InputError(
+                "chosen", "None in the first chunk, which is not bet on, and given in the others",
+                "none" if chosen is None else "arms", "Set some rows apart as the first.",
+            )  # fmt: skip
+        outcome, chance = check_column(y, "y"), None
+        arms = check_codes(got, "got", len(outcome), n_arms + 1)
+        given = arms if chosen is None else check_codes(chosen, "chosen", len(arms), n_arms + 1)
+        if propensity is not None:
+            chance = np.asarray(propensity[k], dtype=np.float64)
+            if (
+                chance.shape != (len(outcome), n_arms + 1)
+                or not (chance > 0).all()
+                or np.abs(chance.sum(axis=1) - 1).max() > 1e-6
+            ):
+                raise InputError(
+                    "propensity",
+                    f"a row for each of {len(outcome):,} people of a chunk, the chances of the "
+                    f"control and of {n_arms} arms, above 0, which add up to 1",
+                    f"an array of shape {chance.shape} or other numbers",
+                    "Pass the chances by design.",
+                )
+        rows.append(PolicyRows(outcome, given, arms, chance))
+    if (value is None) != (cost is None):
+        raise InputError("value", "given together with cost", "one of them", "Pass both.")
     y = np.concatenate([part.y for part in rows])
     low, high = known_range(outcome_range, y.min(), y.max())
     unit = high - low
+    prices = None  # of each arm, per value of the outcome range
+    if value is not None and cost is not None:
+        costs = np.broadcast_to(check_column(np.atleast_1d(cost), "cost"), (n_arms,))
+        value = check_positive(value, "value", "Pass that of one outcome.")
+        prices = np.append(0.0, costs) / (value * unit)
     first, *later = (part._replace(y=(part.y - low) / unit) for part in rows)
     # Random people are the others of a block.
     judged = [part for part in later if part.block_counts(n_arms).min() > (propensity is not None)]
     n_rows = sum(len(part.y) for part in judged)
-    prices = _prices(value, cost, unit, n_arms)
     n_dealings, seed = check_dealings(n_dealings, n_rows + 1, random_state)
     bounds = [-np.inf] * 3
     if judged:
@@ -148,7 +175,7 @@ def certify_policy(
         n_models=len(judged),
         outcome_range=(low, high),
         n_candidates=int(n_candidates),
-        propensity=propensity_range(*(propensity or ())),
+        propensity=propensity_range(None if propensity is None else np.concatenate(propensity)),
     )
 
 
@@ -320,58 +347,10 @@ class PolicyRows(NamedTuple):
         return np.bincount(self.got, minlength=n_arms + 1)
 
 
-def _checked(
-    chunk: PolicyChunk, is_first: bool, n_arms: int, chance: ArrayLike | None
-) -> PolicyRows:
-    y, chosen, got = chunk
-    if is_first != (chosen is None):
-        raise InputError(
-            "chosen", "None in the first chunk, which is not bet on, and given in the others",
-            "none" if chosen is None else "arms", "Set some rows apart as the first.",
-        )  # fmt: skip
-    outcome = check_column(y, "y")
-    arms = []
-    for name, values in (("got", got), ("chosen", got if chosen is None else chosen)):
-        numbers = check_column(values, name, len(outcome))
-        codes = numbers.astype(np.intp)
-        if (codes != numbers).any() or codes.min() < 0 or codes.max() > n_arms:
-            raise InputError(
-                name, f"whole numbers from 0, the control, to {n_arms}",
-                f"{numbers.min():g} to {numbers.max():g}", "Number the arms so.",
-            )  # fmt: skip
-        arms.append(codes)
-    table = None if chance is None else np.asarray(chance, dtype=np.float64)
-    if table is not None and not (
-        table.shape == (len(outcome), n_arms + 1)
-        and (table > 0).all()
-        and np.abs(table.sum(axis=1) - 1).max(initial=0.0) <= 1e-6
-    ):
-        raise InputError(
-            "propensity", f"a row for each of {len(outcome):,} people of a chunk, the chances of "
-            f"the control and of {n_arms} arms, above 0, which add up to 1",
-            f"an array of shape {table.shape} or other numbers", "Pass the chances by design.",
-        )  # fmt: skip
-    return PolicyRows(outcome, arms[1], arms[0], table)
-
-
-def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats | None:
-    """Cost of each arm in units of the outcome range, (K + 1,); 0 for the control.
-
-    The value of one outcome is taken out: bounds are in units of the outcome.
-    """
-    if (value is None) != (cost is None):
-        raise InputError("value", "given together with cost", "one of them", "Pass both.")
-    if value is None:
-        return None
-    value = check_positive(value, "value", "Pass that of one outcome.")
-    costs = np.broadcast_to(check_column(np.atleast_1d(cost), "cost"), (n_arms,))
-    return np.concatenate([[0.0], costs]) / (value * unit)
-
-
 def block_ends(counts: Sequence[NDArray[np.intp]], n_arms: int) -> list[NDArray[np.int64]]:
     """Cumulative rows of each kind over the blocks of each chunk, (kinds, blocks)."""
     size = max(block_size(int(sum(own.sum() for own in counts))), 2.0 * (n_arms + 1))
-    return [even_ends(own, number_of_blocks(own, size)) for own in counts]
+    return [even_ends(own, size) for own in counts]
 
 
 @dataclass(frozen=True)
@@ -435,34 +414,32 @@ class Game:
 
     def statistics(
         self, part: PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[Floats, Floats, Floats]:
-        """Block statistics of a new partition: gain, gain over random, net value."""
-        n_blocks, sizes = ends.shape[1], np.diff(ends, axis=1, prepend=0)
+    ) -> Floats:
+        """Block statistics of a new partition, (3, blocks): gain, gain over random, net value."""
+        n_blocks = ends.shape[1]
+        sizes = np.diff(ends, axis=1, prepend=0)
+        total = sizes.sum(axis=0)
         kind = part.got if self.means is None else np.zeros(len(part.y), np.intp)
         block = np.empty(len(part.y), np.int64)
         for number, own_sizes in enumerate(sizes):
             own = rng.permutation(np.flatnonzero(kind == number))
             block[own] = np.repeat(np.arange(n_blocks), own_sizes)
-        total = sizes.sum(axis=0)
-        effect_of = self._effects(part, block, sizes)
-        gain, beyond = np.zeros(n_blocks), np.zeros(n_blocks)
-        for arm in range(1, self.n_arms + 1):
-            is_chosen, effect = part.chosen == arm, effect_of(arm)
-            given = np.bincount(block, is_chosen, minlength=n_blocks)
-            others = (given[block] - is_chosen) / (total[block] - 1)
-            gain += np.bincount(block, effect * is_chosen, minlength=n_blocks)
-            beyond += np.bincount(block, effect * (is_chosen - others), minlength=n_blocks)
-        net = gain
-        if self.prices is not None:
-            net = gain - np.bincount(block, self.prices[part.chosen], minlength=n_blocks) / total
-        return gain, beyond, net
-
-    def _effects(
-        self, part: PolicyRows, block: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> Callable[[int], Floats]:
-        """Contribution of each row to the estimated effect of an arm in its block, (n,)."""
+        share = (part.y - self.shift) / sizes[kind, block]
         if self.means is not None and part.chance is not None:
-            h = self.means.effects(part.y, part.got, part.chance)
-            return lambda arm: h[:, arm] / sizes[0, block]
-        own = (part.y - self.shift) / sizes[part.got, block]
-        return lambda arm: np.where(part.got == arm, own, np.where(part.got == 0, -own, 0.0))
+            h = self.means.effects(part.y, part.got, part.chance) / total[block, None]
+        w = np.zeros((3, n_blocks))
+        for arm in range(1, self.n_arms + 1):
+            # What each row contributes to the effect of the arm in its block.
+            if self.means is None:
+                effect = np.where(part.got == arm, share, np.where(part.got == 0, -share, 0.0))
+            else:
+                effect = h[:, arm]
+            is_chosen = part.chosen == arm
+            given = np.bincount(block, is_chosen, n_blocks)
+            others = (given[block] - is_chosen) / (total[block] - 1)
+            w[0] += np.bincount(block, effect * is_chosen, n_blocks)
+            w[1] += np.bincount(block, effect * (is_chosen - others), n_blocks)
+        w[2] = w[0]
+        if self.prices is not None:
+            w[2] -= np.bincount(block, self.prices[part.chosen], n_blocks) / total
+        return w

@@ -12,25 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import (
-    Bools,
-    Floats,
-    check_chance,
-    check_column,
-    check_labels,
-    check_mask,
-)
+from auucmax._validation import check_chance, check_column, check_labels, check_mask
 from auucmax.certificates.betting import dense_ranks, known_range
-from auucmax.certificates.blocks import DealtUnits, check_dealings
+from auucmax.certificates.blocks import DealtUnits, check_dealings, check_whole_clusters
 from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
-from auucmax.certificates.known_chances import effect_pilot, propensity_range
+from auucmax.certificates.known_chances import propensity_range
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
@@ -95,115 +89,72 @@ def progressive_certificate(
     True
     """
     level = shared_level(delta, n_candidates) / (2 if joint else 1)
-    first, *later = _checked(chunks, groups, propensity)
-    y = np.concatenate([part.y for part in (first, *later)])
+    sizes = [np.size(y) for y, _, _ in chunks]
+    has_score = [score is not None for _, score, _ in chunks]
+    if len(sizes) < 2 or has_score != [k > 0 for k in range(len(sizes))]:
+        raise InputError(
+            "chunks", "at least two, with None in chunk 0, before any model is fitted, and scores "
+            "in all others",
+            f"{len(sizes)} with scores in chunks {np.flatnonzero(has_score).tolist()}",
+            "Score chunk k with the model of the chunks before it.",
+        )  # fmt: skip
+
+    def joined(name: str, parts: Sequence[Any]) -> NDArray[Any]:
+        if [np.size(part) for part in parts] != sizes:
+            raise InputError(
+                name, f"one array for each of the {len(sizes)} chunks, with a value a row",
+                f"arrays of {', '.join(str(np.size(part)) for part in parts)} rows",
+                "Cut the column as the rows were cut.",
+            )  # fmt: skip
+        return np.concatenate(parts)
+
+    y = check_column(joined("y", [y for y, _, _ in chunks]), "y")
+    n_rows = len(y)
+    scores = [np.zeros(sizes[0]), *(score for _, score, _ in chunks[1:])]
+    score = check_column(joined("score", scores), "score", n_rows)
+    treated = check_mask(joined("treated", [arms for _, _, arms in chunks]), "treated", n_rows)
+    chance = clusters = None
+    if propensity is not None:
+        chance = check_chance(joined("propensity", propensity), n_rows)
+    if groups is not None:
+        labels = check_labels(joined("groups", groups), "groups", n_rows)
+        clusters = np.unique(labels, return_inverse=True)[1]
+        check_whole_clusters(clusters, np.repeat(np.arange(len(sizes)), sizes), "chunk")
     if outcome_range is None and not np.isin(y, (0, 1)).all():
         raise InputError(
             "outcomes", "0/1, or given with outcome_range=(lowest, highest), as they are possible",
             f"outcomes from {y.min():g} to {y.max():g} and no range",
             "Pass it, or use the interval of auuc_inference, which is no guarantee.",
         )  # fmt: skip
-    low, high = 0.0, 1.0
-    if outcome_range is not None:
-        low, high = known_range(outcome_range, y.min(), y.max())
-    # Plus 1: all chunks may be empty.
-    n_dealings, seed = check_dealings(n_dealings, len(y) + 1, random_state)
-    by_chance = propensity is not None
-    units = [DealtUnits.of(part.treated, part.clusters) for part in later]
-    if by_chance:  # blocks may not depend on treatment
-        units = [own.as_one_arm() for own in units]
-    least = (2, 0) if by_chance else (1, 1)
-    judged = [k for k, own in enumerate(units) if np.greater_equal(own.counts, least).all()]
+    low, high = known_range(outcome_range or (0.0, 1.0), y.min(), y.max())
+    y = (y - low) / (high - low)
+    n_dealings, seed = check_dealings(n_dealings, n_rows, random_state)
+    ends = np.cumsum([0, *sizes])
+    first, *later = [slice(start, stop) for start, stop in pairwise(ends.tolist())]
+    pilot = Pilot.of(y[first], treated[first], None if chance is None else chance[first])
+    y = pilot.outcomes(y, treated, chance)
+    rows, judged = [], []
+    for k, part in enumerate(later):
+        units = DealtUnits.of(treated[part], None if clusters is None else clusters[part])
+        if chance is not None:  # blocks may not depend on treatment
+            units = units.as_one_arm()
+        if np.greater_equal(units.counts, (1, 1) if chance is None else (2, 0)).all():
+            rows.append(BetRows(dense_ranks(score[part])[None], y[part], units))
+            judged.append(k)
     bounds = list(LEAST)
     if judged:
-        if by_chance:
-            means, pilot = effect_pilot((first.y - low) / (high - low), first.treated, first.chance)
-        else:
-            pilot = Pilot.of((first.y - low) / (high - low), first.treated)
-        rows = []
-        for k in judged:
-            part, residual = later[k], (later[k].y - low) / (high - low)
-            if by_chance:
-                residual = means.one_effect(residual, part.treated, part.chance)
-            rows.append(BetRows(dense_ranks(part.score)[None], residual, units[k]))
-        counts = [own.units.counts for own in rows]
-        bounds, _ = one_size_bounds(pilot, counts, lambda _: rows, level, n_dealings, seed)
-    sizes = [len(part.y) for part in (first, *later)]
-    shares = [float(sum(sizes[: k + 1]) / sum(sizes)) for k in judged] or [0.0]
+        bounds, _ = one_size_bounds(pilot, rows, level, n_dealings, seed)
+    shares = (ends[1:] / n_rows)[judged].tolist() or [0.0]
     return ProgressiveCertificate(
         lower_bound=bounds[0] * (high - low),
         gain_lower_bound=bounds[1] * (high - low),
         delta=delta,
         joint=joint,
-        n_rows=sum(sizes[k + 1] for k in judged),
+        n_rows=sum(len(own.residual) for own in rows),
         n_models=len(judged),
         trained_on=(shares[0], shares[-1]),
         outcome_range=(low, high),
         n_candidates=int(n_candidates),
-        propensity=propensity_range(*(propensity or ())),
+        propensity=propensity_range(chance),
         grouped=groups is not None,
     )
-
-
-class _Rows(NamedTuple):
-    """Validated rows of a chunk; the first has no scores."""
-
-    y: Floats
-    score: Floats
-    treated: Bools
-    clusters: NDArray[np.intp] | None
-    chance: Floats
-
-
-def _checked(
-    chunks: Sequence[Chunk],
-    groups: Sequence[ArrayLike] | None,
-    propensity: Sequence[ArrayLike] | None,
-) -> list[_Rows]:
-    """Validate the chunks; those that lack an arm are not bet on."""
-    if len(chunks) < 2:
-        raise InputError(
-            "chunks", "at least two, the first of which is only trained on", str(len(chunks)),
-            "Assign the rows to more chunks.",
-        )  # fmt: skip
-    for name, arrays in (("groups", groups), ("propensity", propensity)):
-        if arrays is not None and len(arrays) != len(chunks):
-            raise InputError(
-                name, f"one array for each of the {len(chunks)} chunks", str(len(arrays)),
-                "Cut the column as the rows were cut.",
-            )  # fmt: skip
-    rows, labels = [], list[NDArray[Any]]([np.empty(0)])
-    for k, (y, score, treated) in enumerate(chunks):
-        if (score is None) != (k == 0):
-            raise InputError(
-                "score", "None in chunk 0, before any model is fitted, and given in all others",
-                f"{'none' if score is None else 'scores'} in chunk {k}",
-                "Score chunk k with the model of the chunks before it.",
-            )  # fmt: skip
-        none = np.empty(0)
-        if np.size(y) == np.size(treated) == 0:
-            rows.append(_Rows(none, none, np.empty(0, bool), None, none))
-            continue
-        outcome = check_column(y, "y")
-        clusters = None
-        if groups is not None:
-            given = check_labels(groups[k], "groups", len(outcome))
-            names, clusters = np.unique(given, return_inverse=True)
-            labels.append(names)
-        rows.append(
-            _Rows(
-                outcome,
-                none if score is None else check_column(score, "score", len(outcome)),
-                check_mask(treated, "treated", len(outcome)),
-                clusters,
-                none if propensity is None else check_chance(propensity[k], len(outcome)),
-            )
-        )
-    names, counts = np.unique(np.concatenate(labels[1:] or labels), return_counts=True)
-    if (counts > 1).any():
-        raise InputError(
-            "groups", "clusters that each lie in one chunk",
-            f"{int((counts > 1).sum())} that reach into another, such as {names[counts > 1][0]!r}",
-            "Assign whole clusters to chunks: models must not know the rows that judge them.",
-        )  # fmt: skip
-    return rows

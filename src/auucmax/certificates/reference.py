@@ -87,7 +87,9 @@ def anytime_wealth_slow(
             continue
         rows, start = np.arange(start, stop), stop
         if known is None:
-            known = anytime.Known.of(anytime.WaitingRows.of(y, score, treated).part(0, stop))
+            ones = np.ones(stop)
+            waiting = [y[:stop], score[:stop], treated[:stop], ones, ones]
+            known = anytime.Known.of(np.array(waiting, float))
             continue
         seed = np.random.SeedSequence([random_state, len(played)])
         assigned = rows[own], rows[~own]
@@ -125,7 +127,7 @@ def _play_slow(
     gain = block_statistics_slow(score, r, 0.5, *assigned, ends)
     effect = block_statistics_slow(np.zeros(len(y)), 2 * r, 0.0, *assigned, ends)  # all are ties
     w = np.array([gain, effect]).T
-    floor = np.array(known.floors(None))[:, None]
+    floor = np.array(known.floors)[:, None]
     guess = np.outer([0.0, known.effect], [1.0, -1.0])
     best = np.sqrt(2 * np.log(1 / level) / anytime.HORIZONS)
     best = best / np.array(known.deviations)[:, None, None]

@@ -35,12 +35,10 @@ from auucmax._validation import (
     check_column,
     check_groups,
     check_level,
-    check_one_dimensional,
-    check_treatment,
     check_whole,
 )
 from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_dealings, even_ends, number_of_blocks
+from auucmax.certificates.blocks import block_size, check_codes, check_dealings, even_ends
 from auucmax.certificates.fixed_bets import PRIOR_VARIANCE, best_bet
 
 Codes = NDArray[np.intp]
@@ -119,11 +117,8 @@ def strata_bounds(
             "Compare each arm with another.",
         )  # fmt: skip
     _, n_strata, n_arms = sums.shape
-    if n_arms == 2:
-        arm = check_treatment(treatment, len(outcome)).astype(np.intp)
-    else:
-        arm = _codes(treatment, len(outcome), n_arms, "treatment")
-    code = _codes(stratum, len(outcome), n_strata, "stratum")
+    arm = check_codes(treatment, "treatment", len(outcome), n_arms)
+    code = check_codes(stratum, "stratum", len(outcome), n_strata)
     low, high = known_range(outcome_range, outcome.min(), outcome.max())
     dealings, seed = check_dealings(n_dealings, len(outcome), random_state)
     if largest_group is not None and groups is None:
@@ -139,7 +134,22 @@ def strata_bounds(
     sums = sums * (n_units / np.maximum(n_rows, 1))[:, None]
     rng = np.random.default_rng(first)
     pilots = [Pilot.of(units, int(s), (sums[:, s] != 0).any(axis=0), rng) for s in used]
-    most_rows = None if groups is None else _most_rows(pilots, largest_group)
+    most_rows = 1
+    if groups is not None:
+        # Not by the groups that are bet on: they must not decide how much is.
+        largest = max(pilot.apart(pilot.sizes).max(initial=0.0) for pilot in pilots)
+        most_rows = int(_LARGER * largest)
+        why = f"{_LARGER:g} times as many as the largest of those that size bets"
+        if largest_group is not None:
+            most_rows, why = check_whole(largest_group, "largest_group", 1), "as was declared"
+        sizes = np.concatenate([size for pilot in pilots for size in pilot.sizes])
+        if beyond := int((sizes > most_rows).sum()):
+            raise GroupsError(
+                "groups", f"of at most {most_rows:,} rows, {why}, to be certified",
+                f"{beyond:,} larger ones, of up to {int(sizes.max()):,}",
+                "Name the largest size of a group, if it is known without these rows, or leave "
+                "them out by a rule older than the outcomes.",
+            )  # fmt: skip
     strata = [Stratum.of(pilot, most_rows) for pilot in pilots]
     both = np.concatenate([sums, -sums])[:, used]  # the second half: for upper bounds
     bets = sizes_of_bets(strata, both, delta)
@@ -149,7 +159,8 @@ def strata_bounds(
     most = np.maximum(both, 0).sum(axis=2) @ np.array([one.largest for one in strata])
     found = np.maximum((total + np.log(delta)) / bets, -most) * (high - low)
     lower, upper = np.split(found, 2)
-    return StrataBounds(lower, -upper, delta, int(n_rows[used].sum()), most_rows)
+    known = None if groups is None else most_rows
+    return StrataBounds(lower, -upper, delta, int(n_rows[used].sum()), known)
 
 
 class Units(NamedTuple):
@@ -217,25 +228,6 @@ class Pilot(NamedTuple):
         return np.concatenate([own[:n] for own, n in zip(columns, self.n_pilot, strict=True)])
 
 
-def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
-    """The assumed maximum number of rows in a group."""
-    if declared is not None:
-        found, why = check_whole(declared, "largest_group", 1), "as was declared"
-    else:
-        # Not by the groups that are bet on: they must not decide how much is.
-        found = int(_LARGER * max(pilot.apart(pilot.sizes).max(initial=0.0) for pilot in pilots))
-        why = f"{_LARGER:g} times as many as the largest of those that size bets"
-    sizes = np.concatenate([size for pilot in pilots for size in pilot.sizes])
-    if beyond := int((sizes > found).sum()):
-        raise GroupsError(
-            "groups", f"of at most {found:,} rows, {why}, to be certified",
-            f"{beyond:,} larger ones, of up to {int(sizes.max()):,}",
-            "Name the largest size of a group, if it is known without these rows, or leave them "
-            "out by a rule older than the outcomes.",
-        )  # fmt: skip
-    return found
-
-
 class Stratum(NamedTuple):
     """The units of each arm in a stratum, and their division into blocks.
 
@@ -249,25 +241,23 @@ class Stratum(NamedTuple):
     largest: float
 
     @classmethod
-    def of(cls, drawn: Pilot, most_rows: int | None) -> Stratum:
-        """Make a stratum; ``most_rows`` is the group size limit, None if units are rows."""
-        outcomes = drawn.totals
-        if most_rows is not None:
-            # Less their size times the mean outcome of the pilot, which the arms share: that takes
-            # noise of sizes away and no bias in.
-            size = drawn.apart(drawn.sizes)
-            mean = float(drawn.apart(outcomes).sum() / max(size.sum(), 1.0))
-            outcomes = [
-                total - mean * own for total, own in zip(outcomes, drawn.sizes, strict=True)
-            ]
+    def of(cls, drawn: Pilot, most_rows: int) -> Stratum:
+        """Make a stratum; ``most_rows`` is the largest size of a unit."""
+        # Less their size times the mean outcome of the pilot, which the arms share: that takes
+        # noise of sizes away and no bias in.
+        size = drawn.apart(drawn.sizes)
+        mean = float(drawn.apart(drawn.totals).sum() / max(size.sum(), 1.0))
+        outcomes = [
+            total - mean * own for total, own in zip(drawn.totals, drawn.sizes, strict=True)
+        ]
         pilot = drawn.apart(outcomes)
         # A prior of one row keeps the guess sane if there are hardly any.
         guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
         bet_on = [own[n:] for own, n in zip(outcomes, drawn.n_pilot, strict=True)]
         counts = np.array([len(own) for own in bet_on])
-        ends = even_ends(counts, number_of_blocks(counts, block_size(int(counts.sum()))))
+        ends = even_ends(counts, block_size(int(counts.sum())))
         sizes = np.diff(ends, axis=1, prepend=0)
-        return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows or 1))
+        return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows))
 
     def means(self, rng: np.random.Generator) -> Floats:
         """Mean outcome of each arm in every block of a new partition, (arms, blocks)."""
@@ -280,23 +270,13 @@ class Stratum(NamedTuple):
         return found
 
 
-def _codes(values: ArrayLike, n_rows: int, n: int, name: str) -> Codes:
-    found = check_one_dimensional(values, name, n_rows)
-    if found.dtype.kind not in "biu" or found.min() < 0 or found.max() >= n:
-        raise InputError(
-            name, f"whole numbers from 0 to {n - 1}, a column of weights each",
-            f"{found.dtype} from {found.min()} to {found.max()}", "Number the strata so.",
-        )  # fmt: skip
-    return found.astype(np.intp)
-
-
 def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
     """Optimal bet of each sum, (J,), for zero effects and the guessed variances."""
     variance, largest = np.full(len(weights), 1e-300), np.full(len(weights), 1e-300)
     for number, stratum in enumerate(strata):
         sizes, own = stratum.sizes, weights[:, number]
         n_blocks = sizes.shape[1]
-        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+        inverse = 1 / np.where(sizes > 0, sizes, np.inf)
         variance += own**2 @ inverse.mean(axis=1) * stratum.variance / n_blocks
         # No block may cost more than its part of the wealth.
         loss = np.maximum(own, 0).sum(axis=1) * stratum.largest / n_blocks

@@ -101,18 +101,23 @@ class Comparison(Shown):
             failed).
         """
         check_level(level)
-        auuc, order = self._by_split("gain"), list(self.summary().index)
+        gain, order = self._by_split("gain"), list(self.summary().index)
         reference = order[0] if reference is None else reference
         if reference not in order:
             raise InputError(
                 "reference", f"one of the models, {listed(order)}", repr(reference),
                 "Leave it out to compare with the best.",
             )  # fmt: skip
-        table = {
-            name: _resampled(auuc[name] - auuc[reference], self._ratio(), level)
-            for name in order
-            if name != reference
-        }
+        # Test rows per training row: splits share rows.
+        ratio = float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
+        table = {}
+        for name in order:
+            values = (gain[name] - gain[reference]).dropna()
+            n, mean = len(values), float(values.mean())
+            error = float(np.sqrt((1 / n + ratio) * values.var())) if n else np.nan
+            if name != reference:
+                ends = interval_around(mean, error, level, n - 1)
+                table[name] = (mean, error, *ends, p_value_of(mean, error, n - 1), n)
         names = ["difference", "standard_error", "lower", "upper", "p_value", "n_splits"]
         result = pd.DataFrame.from_dict(table, orient="index", columns=names)
         result.insert(5, "p_holm", holm(result["p_value"].to_numpy(dtype=np.float64)))
@@ -139,9 +144,11 @@ class Comparison(Shown):
             inside = "white" if table.loc[name, "n_failed"] else _BLUE
             ax.plot(mean, height, "o", color=_BLUE, markerfacecolor=inside, ms=8)
             if height > 0:
-                ends = best + gaps.loc[name, ["lower", "upper"]].to_numpy(dtype=np.float64)
+                gap = gaps.loc[name]
+                ends = best + gap["lower"], best + gap["upper"]
                 ax.plot(ends, [height, height], color=_BLUE, lw=4, alpha=0.5, solid_capstyle="butt")
-                ax.annotate(_gap_text(gaps.loc[name]), (1.02, height), **_BESIDE)
+                text = f"{gap['difference']:+.4f}, p = {gap['p_value']:.2g}"
+                ax.annotate(text.replace("+nan, p = nan", "failed"), (1.02, height), **_BESIDE)
         if len(table) > 1:
             ax.axvline(best, color=_BLUE, lw=0.8, alpha=0.5, zorder=0)
             ax.annotate("best", (1.02, 0), **_BESIDE)
@@ -174,21 +181,3 @@ class Comparison(Shown):
         """Values as an array (splits, models)."""
         table = self.frame.pivot(index="split", columns="model", values=column)
         return table[self.frame["model"].unique()].astype(float)
-
-    def _ratio(self) -> float:
-        return float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
-
-
-def _resampled(values: pd.Series, ratio: float, level: float) -> tuple[float, ...]:
-    """Mean over splits with corrected standard error, interval, p-value and count."""
-    values = values.dropna()
-    n = len(values)
-    mean = float(values.mean())
-    error = float(np.sqrt((1 / n + ratio) * values.var())) if n else np.nan
-    p_value = p_value_of(mean, error, n - 1)
-    return mean, error, *interval_around(mean, error, level, n - 1), p_value, n
-
-
-def _gap_text(gap: pd.Series) -> str:
-    p_value = "" if pd.isna(gap["p_value"]) else f", p = {gap['p_value']:.2g}"
-    return "failed" if pd.isna(gap["difference"]) else f"{gap['difference']:+.4f}{p_value}"

@@ -8,17 +8,15 @@ a test of whether it can be true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from auucmax._errors import InputError
 from auucmax._validation import (
     Bools,
     Floats,
     listed,
-    missing_message,
     unknown_columns_message,
 )
 
@@ -32,29 +30,14 @@ def check_chances(column: pd.Series, name: str) -> Floats:
     >>> check_chances(pd.Series(["0.1", "0.9"]), "the propensity 'chance'").tolist()
     [0.1, 0.9]
     """
-    if n_missing := int(column.isna().sum()):
-        raise ValueError(missing_message(name, n_missing))
     chance = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-    should = f"{name} should hold the chance of treatment that each row had, between 0 and 1"
-    if np.isnan(chance).any():
-        wrong = column[np.isnan(chance)].iloc[0]
-        raise ValueError(f"{should}; got {wrong!r}, which is no number. Name another column.")
-    if len(chance) and (chance.min() < 0 or chance.max() > 1):
-        hint = " Are these per cent? Then divide by 100." if chance.max() > 1 else ""
-        raise ValueError(
-            f"{should}; got values from {chance.min():g} to {chance.max():g}. Name a column of "
-            f"chances.{hint}"
-        )
-    if np.isin(chance, (0.0, 1.0)).all():
-        raise ValueError(
-            f"{should}; got 0 and 1 alone, as if it said who was treated. Name the column of the "
-            f"chances that people had before they were drawn."
-        )
-    if n_sure := int(np.count_nonzero((chance == 0) | (chance == 1))):
-        raise ValueError(
-            f"{should}; got 0 or 1 in {n_sure:,} rows, for which nothing was left to chance: they "
-            f"tell nothing of the treatment. Leave these rows out."
-        )
+    if (wrong := ~((chance > 0) & (chance < 1))).any():
+        raise InputError(
+            name, "the chance of treatment that each row had, above 0 and below 1, in every row",
+            f"{listed(column[wrong].unique())} in {wrong.sum():,} rows",
+            "If these are per cent, divide by 100. Rows with 0 or 1, for which nothing was left to "
+            "chance, should be left out.",
+        )  # fmt: skip
     return chance
 
 
@@ -71,61 +54,41 @@ def arm_columns(
     >>> arm_columns("chance", ["no", "mail", "call"], ["age", "chance call", "chance mail"])
     (('call', 'chance call'), ('mail', 'chance mail'))
     """
-    known = sorted(labels)
-    named = given
+    known, named = sorted(labels), given
     if isinstance(named, str):
-        pairs = {label: f"{given} {label}" for label in known}
-        named = {label: column for label, column in pairs.items() if column in columns}
-    if unknown := [label for label in named if label not in known]:
-        raise ValueError(
-            f"propensity should name arms, {listed(known)}; got {listed(unknown)}. Check the "
-            f"spelling."
-        )
-    without = [label for label in known if label not in named]
-    if len(without) != 1:
-        got = f"none for {listed(without)}" if without else "one for every arm"
-        raise ValueError(
-            f"propensity should name a column with the chance of each arm, but of the control, "
-            f'which has the rest; got {got}. Name them by arm, as in "A=chance A,B=chance B" (in '
-            f"Python: a mapping of labels to columns)."
-        )
+        named = {label: f"{given} {label}" for label in known if f"{given} {label}" in columns}
+    if not {*named} < {*known} or not len(named) == len({*named.values()}) == len(known) - 1:
+        raise InputError(
+            "propensity", f"a column for each arm of {listed(known)}, but for the control, which "
+            f"has the rest", repr(given),
+            'Name them by arm, as in "A=chance A,B=chance B" (in Python: a mapping of labels to '
+            "columns).",
+        )  # fmt: skip
     if missing := [column for column in named.values() if column not in columns]:
         raise ValueError(unknown_columns_message("the table", missing, list(columns)))
-    if len(set(named.values())) < len(named):
-        raise ValueError(
-            f"propensity should name another column for each arm, got "
-            f"{listed(named.values())}. Check the names."
-        )
     return tuple((label, named[label]) for label in sorted(named))
 
 
-def check_arm_chances(frame: pd.DataFrame, named: ArmColumns) -> Floats:
-    """Validate propensities (n, K + 1) of all arms, strictly between 0 and 1.
+def arm_chances(frame: pd.DataFrame, named: ArmColumns, labels: Sequence[str]) -> Floats:
+    """Validate propensities, strictly between 0 and 1, and order them by label, (n, labels).
+
+    The control, which has no column, has the rest.
 
     >>> frame = pd.DataFrame({"a": [0.25, 0.5], "b": [0.25, 0.25]})
-    >>> check_arm_chances(frame, (("mail", "a"), ("call", "b"))).tolist()
-    [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]
+    >>> arm_chances(frame, (("mail", "a"), ("call", "b")), ["no", "call"]).tolist()
+    [[0.5, 0.25], [0.25, 0.25]]
     """
-    own = [check_chances(frame[column], f"the propensity {column!r}") for _, column in named]
-    rest = 1 - np.sum(own, axis=0)
+    own = {label: check_chances(frame[column], f"the propensity {column!r}")
+           for label, column in named}  # fmt: skip
+    rest = 1 - np.sum([*own.values()], axis=0)
     if len(rest) and rest.min() < 1e-9:
-        n_over, columns = int(np.count_nonzero(rest < 1e-9)), [column for _, column in named]
-        raise ValueError(
-            f"the propensities {listed(columns)} should add up to less than 1 in every row, for "
-            f"the control has the rest; got 1 or more in {n_over:,} rows, up to "
-            f"{1 - rest.min():.3g}. Name the columns of the chances of the arms."
-        )
-    return np.column_stack([rest, *own])
-
-
-def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floats:
-    """Propensities of these labels, (n, labels), from those of all arms.
-
-    >>> of_labels(np.array([[0.5, 0.2, 0.3]]), (("a", ""), ("b", "")), ["b", "no"]).tolist()
-    [[0.3, 0.5]]
-    """
-    places = {label: k for k, (label, _) in enumerate(named, start=1)}
-    return chances[:, [places.get(label, 0) for label in labels]]
+        raise InputError(
+            f"the propensities {listed(column for _, column in named)}",
+            "less than 1 together in every row, for the control has the rest",
+            f"1 or more in {np.count_nonzero(rest < 1e-9):,} rows, up to {1 - rest.min():.3g}",
+            "Name the columns of the propensities of the arms.",
+        )  # fmt: skip
+    return np.column_stack([own.get(label, rest) for label in labels])
 
 
 def own_chance(treated: Bools, chance: Floats) -> Floats:
@@ -133,30 +96,20 @@ def own_chance(treated: Bools, chance: Floats) -> Floats:
     return np.where(treated, chance, 1 - chance)
 
 
-class ChanceWeights(NamedTuple):
-    """Inverse-propensity weights: share of the arm / own propensity.
+def chance_weights(treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
+    """Inverse-propensity weights, (n,): share of the arm / own propensity.
 
     The expected weight of a person is 1 whatever the chance, so that sums of weights are numbers of
     people; the same chance for all gives the same weight to all rows of an arm. ``people``: how
-    many people a row stands for on average, where not everybody was as likely to be among the rows.
+    many people a row stands for, where not everybody was as likely to be among the rows.
 
     >>> treated, chance = np.array([True, True, False, False]), np.array([0.5, 0.25, 0.5, 0.25])
-    >>> ChanceWeights.of(treated)(treated, chance)
+    >>> chance_weights(treated, chance)
     array([1.        , 2.        , 1.        , 0.66666667])
     """
-
-    share: float
-    people: float = 1.0
-
-    @classmethod
-    def of(cls, treated: Bools, people: Floats | None = None) -> ChanceWeights:
-        """Make the weights from all rows of a trial."""
-        return cls(float(treated.mean()), 1.0 if people is None else float(people.mean()))
-
-    def __call__(self, treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
-        """Weights of these rows, (n,)."""
-        weight = np.where(treated, self.share, 1 - self.share) / own_chance(treated, chance)
-        return weight if people is None else weight * people / self.people
+    share = float(treated.mean())
+    weight = np.where(treated, share, 1 - share) / own_chance(treated, chance)
+    return weight if people is None else weight * people / float(people.mean())
 
 
 def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools:
@@ -175,15 +128,8 @@ def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools
     return np.asarray(rng.spawn(1)[0].random(len(chance)) < kept + 1e-9)
 
 
-class ChanceTest(NamedTuple):
-    """Test of treated counts against propensities: the worst-fitting stratum."""
-
-    p_value: float
-    detail: str
-
-
-def compare_counts(treated: Bools, chance: Floats) -> ChanceTest:
-    """Test the treated counts in strata of equal propensity.
+def compare_counts(treated: Bools, chance: Floats) -> tuple[float, str]:
+    """Test the treated counts in strata of equal propensity: p-value and the worst stratum.
 
     The smallest p-value of the strata times their number. With more than 20 different chances
     strata are tenths of the rows by their chance; the number treated then varies less than a
@@ -192,36 +138,16 @@ def compare_counts(treated: Bools, chance: Floats) -> ChanceTest:
     """
     from scipy.stats import binomtest
 
-    code = _strata(chance)
-    n = np.bincount(code)
-    found = np.bincount(code, treated).astype(np.int64)
-    mean = np.bincount(code, chance) / n
-    tests = [
-        binomtest(int(k), int(rows), float(p)).pvalue
-        for k, rows, p in zip(found, n, mean, strict=True)
-    ]
-    worst = int(np.argmin(tests))
-    p_value = min(1.0, len(tests) * float(tests[worst]))
-    detail = (
-        f"of {n[worst]:,} rows of chance {mean[worst]:.3g}, {found[worst] / n[worst]:.1%} treated"
-    )
-    return ChanceTest(p_value, detail)
-
-
-def _strata(chance: Floats) -> NDArray[np.intp]:
-    """Strata of equal propensity; tenths by propensity if there are many."""
     code, values = pd.factorize(np.round(chance, 9))
     if len(values) > MOST_STRATA:
         rank = pd.Series(chance).rank(method="min").to_numpy() - 1
-        code = pd.factorize((rank * _BINS) // len(chance))[0]
-    return np.asarray(code, dtype=np.intp)
-
-
-def chances_told(chance: Floats) -> str:
-    """The range of propensities in words.
-
-    >>> chances_told(np.array([0.1, 0.9]))
-    'from 0.1 to 0.9'
-    """
-    low, high = f"{chance.min():.3g}", f"{chance.max():.3g}"
-    return f"{low} for all" if low == high else f"from {low} to {high}"
+        code = pd.factorize(rank * _BINS // len(chance))[0]
+    n = np.bincount(code)
+    found = np.bincount(code, treated).astype(np.int64)
+    mean = np.bincount(code, chance) / n
+    strata = zip(found.tolist(), n.tolist(), mean.tolist(), strict=True)
+    tests = [float(binomtest(*stratum).pvalue) for stratum in strata]
+    worst = int(np.argmin(tests))
+    share = found[worst] / n[worst]
+    detail = f"of {n[worst]:,} rows of chance {mean[worst]:.3g}, {share:.1%} treated"
+    return min(1.0, len(tests) * tests[worst]), detail

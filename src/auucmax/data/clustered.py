@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import fdtrc, stdtr
+from scipy.special import fdtrc
 
 from auucmax._validation import Bools, Floats
 
@@ -35,14 +35,7 @@ def group_codes(groups: NDArray[Any] | None) -> Codes | None:
     return codes.astype(np.intp, copy=False)
 
 
-def add_by_group(sums: Floats, codes: Codes, values: Floats) -> None:
-    """Sum the rows of ``values`` (n, k) by group into ``sums`` (G, k)."""
-    order = np.argsort(codes, kind="stable")
-    own, starts = np.unique(codes[order], return_index=True)
-    sums[own] += np.add.reduceat(values[order], starts, axis=0)
-
-
-def clustered_p(statistic: float, scores: Floats) -> float:
+def clustered_p(statistic: float, scores: NDArray[Any]) -> float:
     """Cluster-robust p-value of k estimates, from group scores (G, k).
 
     With V the covariance by group, the statistic over the trace of V has, nearly, an F law
@@ -58,41 +51,28 @@ def clustered_p(statistic: float, scores: Floats) -> float:
     return float(fdtrc(degrees, degrees * (n_groups - 1), statistic / trace))
 
 
-def compare_shares(lacking: NDArray[Any], rows: NDArray[Any]) -> float:
-    """p-value for equal shares in two arms, from counts by arm and group (2, G)."""
-    n = rows.sum(axis=1)
-    share = lacking.sum(axis=1) / n
-    parts = (lacking - share[:, None] * rows) / n[:, None]
-    scores = (parts[1] - parts[0])[rows.any(axis=0)]
-    return clustered_p(float(share[1] - share[0]) ** 2, scores[:, None])
+def _group_scores(values: NDArray[Any], treated: Bools, codes: Codes) -> NDArray[Any]:
+    """What each group adds to the error of a difference between two means, (G, 1)."""
+    scores = np.zeros(len(values))
+    for arm, sign in ((treated, 1), (~treated, -1)):
+        scores[arm] = sign * (values[arm] - values[arm].mean()) / np.count_nonzero(arm)
+    return np.bincount(pd.factorize(codes)[0], scores)[:, None]
+
+
+def compare_shares(marked: Bools, treated: Bools, codes: Codes) -> float:
+    """p-value for equal shares of marked rows in two arms, with a clustered standard error."""
+    difference = float(marked[treated].mean() - marked[~treated].mean())
+    return clustered_p(difference**2, _group_scores(marked, treated, codes))
 
 
 def auc_p(score: Floats, positive: Bools, auc: float, codes: Codes) -> float:
     """One-sided p-value for AUC <= 1/2, with a clustered standard error.
 
-    The error of the AUC is a sum over rows of how many rows of the other class each is above
-    (or below, if negative), less the AUC.
+    The AUC is the mean share of the other class that a positive row is above, and one minus that of
+    a negative row.
     """
-    every = pd.Series(score).rank().to_numpy()
-    above = np.empty(len(score))
-    for own in (positive, ~positive):
-        within = pd.Series(score[own]).rank().to_numpy()
-        above[own] = (every[own] - within) / np.count_nonzero(~own)
-    size = np.where(positive, np.count_nonzero(positive), np.count_nonzero(~positive))
-    parts = (np.where(positive, above, 1 - above) - auc) / size
-    own, places = np.unique(codes, return_inverse=True)
-    if len(own) < 2:
-        return 1.0
-    sums = np.bincount(places, parts)
-    error = np.sqrt((sums**2).sum() * len(own) / (len(own) - 1))
-    return float(stdtr(len(own) - 1, (0.5 - auc) / error)) if error > 0 else 0.0
-
-
-def halves_by_group(codes: Codes, rng: np.random.Generator, max_rows: int) -> tuple[Codes, Codes]:
-    """Two disjoint random halves of the groups, with at most ``max_rows`` rows."""
-    rows = np.arange(len(codes))
-    if len(rows) > max_rows:
-        rows = np.sort(rng.choice(len(codes), max_rows, replace=False))
-    n_groups = int(codes.max()) + 1
-    first = (rng.permutation(n_groups) < n_groups // 2)[codes[rows]]
-    return rows[first], rows[~first]
+    order = pd.Series(score)
+    n_others = np.where(positive, np.count_nonzero(~positive), np.count_nonzero(positive))
+    above = (order.rank() - order.groupby(positive).rank()).to_numpy() / n_others
+    p_value = clustered_p((auc - 0.5) ** 2, _group_scores(above, positive, codes))
+    return p_value / 2 if auc > 0.5 else 1 - p_value / 2

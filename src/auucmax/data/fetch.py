@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
-import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,10 +30,6 @@ class DataNotFoundError(FileNotFoundError):
     """A data file was found neither on disk nor at its address."""
 
 
-class ChecksumError(OSError):
-    """A downloaded file does not have the expected checksum."""
-
-
 @dataclass(frozen=True)
 class DataFile:
     """A data file: its possible names on disk (ours first), and its address.
@@ -46,23 +39,22 @@ class DataFile:
 
     folder: str
     names: tuple[str, ...]
-    url: str | None = None
-    checksum: str | None = None
+    url: str
+    checksum: str | None
 
 
 CRITEO = DataFile(
     "criteo",
-    tuple(
-        f"criteo-{middle}uplift-v2.1.csv{end}"
-        for end in (".gz", "")
-        for middle in ("research-", "")
+    (
+        "criteo-research-uplift-v2.1.csv.gz",
+        "criteo-uplift-v2.1.csv.gz",
+        "criteo-research-uplift-v2.1.csv",
+        "criteo-uplift-v2.1.csv",
     ),
     "https://huggingface.co/datasets/criteo/criteo-uplift/resolve/"
     "2424920019e49d52d72c13ac1143ec5d53af276b/criteo-research-uplift-v2.1.csv.gz",
     "sha256:2716e1bf0fd157a93b5bf86924d9088419dfbac2022c6cd90030220634f616dc",
 )
-CRITEO_SAMPLE = DataFile("criteo_sample", ("criteo_uplift_v2.1_sample1000.csv",))
-CRITEO_ROWS = 13_979_592
 CRITEO_FEATURES = [f"f{j}" for j in range(12)]
 
 # The archive also offers the same rows as CSV with labels in place of codes; both can be read.
@@ -78,16 +70,8 @@ SOCIAL_PRESSURE = DataFile(
     "https://dataverse.yale.edu/api/access/datafile/42238",
     "sha256:05807bcbedaacf02ec6e6838e1b9c9b2fc99ad9d8c63f80c162991970044c6ce",
 )
-MAILINGS = {
-    "control": "Control",
-    "hawthorne": "Hawthorne",
-    "civic duty": "Civic Duty",
-    "neighbors": "Neighbors",
-    "self": "Self",
-}
 # In the archive's coded file the mailings are numbered in this order.
-MAILINGS |= {str(code): label for code, label in enumerate([*MAILINGS.values()])}
-YES_NO = {"no": 0, "yes": 1, "0": 0, "1": 1}
+MAILINGS = ("Control", "Hawthorne", "Civic Duty", "Neighbors", "Self")
 PAST_VOTES = ["g2000", "g2002", "p2000", "p2002", "p2004"]
 
 JOBS = "https://www.fredjo.com/files/"
@@ -119,7 +103,6 @@ IHDP_SUMS = (
 def fetch_criteo(
     outcome: str = "visit",
     *,
-    sample: bool = False,
     data_dir: Directory = None,
     download: bool = True,
 ) -> Trial:
@@ -128,9 +111,6 @@ def fetch_criteo(
     Parameters
     ----------
     outcome : {"visit", "conversion"}, default "visit"
-    sample : bool, default False
-        Read a file of 1,000 rows, criteo_uplift_v2.1_sample1000.csv, in place of the full one. It
-        has no public address: it must be on disk.
     data_dir : path, optional
         Where to look first, in this folder or in its folder "criteo"; then come the folder named
         by the environment variable AUUCMAX_DATA and the user's cache.
@@ -149,23 +129,17 @@ def fetch_criteo(
     Licence of the data: CC BY-NC-SA 4.0.
     """
     check_choice(outcome, "outcome", ("visit", "conversion"))
-    path = _locate(CRITEO_SAMPLE if sample else CRITEO, data_dir, download)
+    path = _locate(CRITEO, data_dir, download)
     dtypes = dict.fromkeys(CRITEO_FEATURES, np.float32) | {"treatment": np.int8, outcome: np.int8}
     with _reading(path, f"columns {listed(dtypes, 14)}"):
         table = pd.read_csv(path, usecols=list(dtypes), dtype=dtypes)
-    if not sample and len(table) != CRITEO_ROWS:
-        warnings.warn(
-            f"{path} should have the published {CRITEO_ROWS:,} rows, got {len(table):,}. It may be "
-            f"a part of the data; delete it to download it again.",
-            stacklevel=2,
-        )
     # Taking the two columns out, rather than selecting the rest, copies no feature.
     treatment, y = table.pop("treatment").to_numpy(), table.pop(outcome).to_numpy()
     return Trial(
         X=table,
         y=y,
         treatment=treatment,
-        name="Criteo-UPLIFT v2.1" + (" (sample)" if sample else ""),
+        name="Criteo-UPLIFT v2.1",
         outcome_name=outcome,
     )
 
@@ -202,23 +176,22 @@ def fetch_social_pressure(
     columns = ["sex", "yob", *PAST_VOTES, "hh_size"]
     with _reading(path, f"columns {listed([*columns, 'treatment', 'voted'], 10)}"):
         table = pd.read_csv(path, sep="\t" if path.suffix == ".tab" else ",")
-        recoded = {name: _recode(table[name], YES_NO) for name in [*PAST_VOTES, "voted"]}
-        recoded["sex"] = _recode(table["sex"], {"male": 0, "female": 1, "0": 0, "1": 1})
-        mailing = _recode(table["treatment"], MAILINGS)
-        table = table.assign(**recoded)
+        levels: dict[str, Sequence[str]] = {"sex": ("male", "female"), "treatment": MAILINGS}
+        levels |= dict.fromkeys([*PAST_VOTES, "voted"], ("no", "yes"))
+        table = table.assign(**{name: _recode(table[name], own) for name, own in levels.items()})
         X, y = table[columns].astype(np.float64), table["voted"].to_numpy()
     trial = Trial(
         X=X,
         y=y,
-        treatment=mailing,
+        treatment=np.array(MAILINGS)[table["treatment"]],
         control="Control",
         id=table["hh_id"].to_numpy() if "hh_id" in table else None,
         name="Social pressure",
         outcome_name="voted",
     )
-    return (
-        trial if arm == "all" else trial.select_arm({"civic": "Civic Duty"}.get(arm, arm.title()))
-    )
+    if arm == "all":
+        return trial
+    return trial.select_arm("Civic Duty" if arm == "civic" else arm.title())
 
 
 def fetch_jobs(
@@ -249,9 +222,17 @@ def fetch_jobs(
     """
     check_choice(part, "part", ("all", "train", "test"))
     split = None if split is None else check_whole(split, "split", 0, 9)
-    parts = ("train", "test") if part == "all" else (part,)
-    loaded = [_jobs_part(split, name, data_dir, download) for name in parts]
-    x, t, y, e = (np.concatenate(arrays) for arrays in zip(*loaded, strict=True))
+    n_splits, k = (1, 0) if split is None else (10, split)
+    loaded = []
+    for name in ("train", "test") if part == "all" else (part,):
+        path = _locate(_jobs_source(split, name), data_dir, download)
+        with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
+            with np.load(path, allow_pickle=False) as arrays:
+                x, *others = (arrays[key] for key in ("x", "t", "yf", "e"))
+            if x.shape[1:] != (17, n_splits) or any(c.shape != (len(x), n_splits) for c in others):
+                raise ValueError(f"x has the shape {x.shape}")
+        loaded.append([own[..., k] for own in (x, *others)])
+    x, t, y, e = map(np.concatenate, zip(*loaded, strict=True))
     chosen = "single split" if split is None else f"split {split}"
     return Trial(
         X=x,
@@ -307,99 +288,49 @@ def _jobs_source(split: int | None, part: str) -> DataFile:
     return DataFile("jobs", (name, *rebuilt), JOBS + name, checksum)
 
 
-def _jobs_part(
-    split: int | None, part: str, data_dir: Directory, download: bool
-) -> tuple[NDArray[Any], ...]:
-    path = _locate(_jobs_source(split, part), data_dir, download)
-    n_splits, k = (1, 0) if split is None else (10, split)
-    with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
-        with np.load(path, allow_pickle=False) as arrays:
-            x, *columns = (arrays[key] for key in ("x", "t", "yf", "e"))
-        if x.shape[1:] != (17, n_splits) or any(c.shape != (len(x), n_splits) for c in columns):
-            raise ValueError(f"x has the shape {x.shape}")
-    return x[:, :, k], *(c[:, k] for c in columns)
-
-
-def _recode(column: pd.Series, codes: Mapping[str, Any]) -> NDArray[Any]:
-    """Recode values by their text, ignoring case, outer blanks and ".0"."""
+def _recode(column: pd.Series, levels: Sequence[str]) -> NDArray[np.intp]:
+    """Positions of the values among the levels, as which they may also be numbered."""
     index, values = pd.factorize(column.to_numpy(), use_na_sentinel=False)
     keys = [str(value).strip().lower().removesuffix(".0") for value in values]
+    codes = {level.lower(): k for k, level in enumerate(levels)}
+    codes |= {str(k): k for k in range(len(levels))}
     if unknown := [key for key in keys if key not in codes]:
         raise ValueError(f"column {column.name} has the values {listed(unknown)}")
     return np.array([codes[key] for key in keys])[index]
 
 
 def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:
-    """Find the file on disk, downloading it if necessary."""
-    given = [d for d in (data_dir, os.environ.get(ENVIRONMENT)) if d]
-    cache = Path(user_cache_dir("auucmax", appauthor=False))
-    folders = [*(Path(d).expanduser() for d in given), cache]
+    """Find the file on disk, or download it to the first folder."""
+    given = (data_dir, os.environ.get(ENVIRONMENT), user_cache_dir("auucmax", appauthor=False))
+    folders = [Path(folder).expanduser() for folder in given if folder]
     for folder in folders:
         for name in source.names:
             for path in (folder / source.folder / name, folder / name):
                 if path.is_file():
                     return path
-    # Where the user has named a folder, a download belongs there and not into a hidden cache.
-    home = next((folder for folder in folders[:-1] if _writable(folder)), cache)
-    path = home / source.folder / source.names[0]
-    if source.url is None:
-        why = "it has no public address from which it could be downloaded"
-        raise DataNotFoundError(_missing(source, folders, path, why))
-    if not allowed:
-        raise DataNotFoundError(_missing(source, folders, path, "it was not to be downloaded"))
-    try:
-        _download(source.url, path, source.checksum)
-    except ChecksumError:
-        raise
-    except OSError as error:  # those of the network are among them
-        why = f"the download failed ({' '.join(str(error).split())})"
-        raise DataNotFoundError(_missing(source, folders, path, why)) from error
-    return path
+    path = folders[0] / source.folder / source.names[0]
+    why, cause = "it was not to be downloaded", None
+    if allowed:
+        import pooch
 
-
-def _download(url: str, path: Path, checksum: str | None) -> None:
-    """Download ``url`` to ``path`` atomically.
-
-    A bar is shown if stderr is a terminal. A transfer that fails is tried twice more, from its
-    beginning.
-    """
-    import pooch
-
-    keeper = pooch.create(
-        path.parent, base_url="", registry={path.name: checksum}, urls={path.name: url},
-        retry_if_failed=RETRIES,
-    )  # fmt: skip
-    # The file as it is: a server that packed it on the way would give other bytes.
-    headers = {"User-Agent": "auucmax", "Accept-Encoding": "identity"}
-    show = sys.stderr.isatty()
-    downloader = pooch.HTTPDownloader(progressbar=show, timeout=SILENCE, headers=headers)
-    try:
-        keeper.fetch(path.name, downloader=downloader)
-    except ValueError as error:  # the bytes were those of the server, and not the expected ones
-        raise ChecksumError(
-            f"{path.name} from {url} should have the checksum {checksum}, got another file. It was "
-            f"not kept. Try again; if it happens again, the file at that address has changed or a "
-            f"proxy answers in its place."
-        ) from error
-    if checksum is None:
-        sha256 = pooch.file_hash(str(path))
-        print(f"{path}: no checksum is published; the sha256 is {sha256}", file=sys.stderr)
-
-
-def _writable(folder: Path) -> bool:
-    """Whether a folder is writable; a missing one is created only by a download."""
-    standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    return standing.is_dir() and os.access(standing, os.W_OK)
-
-
-def _missing(source: DataFile, folders: list[Path], path: Path, why: str) -> str:
-    places = listed([str(folder) for folder in folders])
-    origin = f" It comes from {source.url}." if source.url else ""
-    return (
-        f"{source.names[0]} should be in one of {places}, or in their folder {source.folder!r}, "
-        f"but is not; {why.rstrip('.')}. Put it at {path}, or set {ENVIRONMENT} to the folder that "
-        f"holds it.{origin}"
-    )
+        keeper = pooch.create(
+            path.parent, base_url="", registry={path.name: source.checksum},
+            urls={path.name: source.url}, retry_if_failed=RETRIES,
+        )  # fmt: skip
+        # The file as it is: a server that packed it on the way would give other bytes.
+        headers = {"User-Agent": "auucmax", "Accept-Encoding": "identity"}
+        downloader = pooch.HTTPDownloader(
+            progressbar=sys.stderr.isatty(), timeout=SILENCE, headers=headers
+        )
+        try:  # a file with another checksum is a ValueError, and is not kept
+            return Path(keeper.fetch(path.name, downloader=downloader))
+        except OSError as error:  # those of the network are among them
+            why, cause = f"the download failed ({' '.join(str(error).split())})", error
+    raise DataNotFoundError(
+        f"{path.name} should be in one of {listed(map(str, folders))}, or in their folder "
+        f"{source.folder!r}, but is not; {why.rstrip('.')}. Put it at {path}, or set {ENVIRONMENT} "
+        f"to the folder that holds it. It comes from {source.url}."
+    ) from cause
 
 
 @contextmanager
@@ -416,13 +347,8 @@ def _reading(path: Path, expected: str) -> Iterator[None]:
 CONTROL = "No E-Mail"
 ARMS = {"womens": "Womens E-Mail", "mens": "Mens E-Mail"}
 OUTCOMES = ("visit", "conversion", "spend")
-LEVELS = {
-    "recency": range(1, 13),
-    "history_segment": range(1, 8),
-    "zip_code": ("Rural", "Surburban", "Urban"),
-    "channel": ("Multichannel", "Phone", "Web"),
-}
 RAW = ["recency", "history_segment", "history", "mens", "womens", "zip_code", "newbie", "channel"]
+NUMBERS = ("recency", "history", "mens", "womens", "newbie")
 
 
 def load_hillstrom(
@@ -460,15 +386,13 @@ def load_hillstrom(
     check_choice(arm, "arm", (*ARMS, "any", "all"))
     check_choice(outcome, "outcome", OUTCOMES)
     check_choice(str(encoding), "encoding", ("22", "18", "raw"))
-    table = _table()
-    # Copies throughout: the caller may edit a trial, and the table is kept for the next call.
-    segment = table["segment"].to_numpy(copy=True)
+    table = _table().copy()  # the caller may edit a trial, and the table is kept for the next call
     title = "three arms" if arm == "all" else ARMS.get(arm, "any e-mail")
     if arm in ARMS:
-        table = table[(segment == CONTROL) | (segment == ARMS[arm])].reset_index(drop=True)
-        segment = table["segment"].to_numpy()
-    elif arm == "any":
-        segment = np.where(segment == CONTROL, CONTROL, "Any E-Mail")
+        table = table[table["segment"].isin((CONTROL, ARMS[arm]))].reset_index(drop=True)
+    segment = table["segment"].to_numpy(copy=True)
+    if arm == "any":
+        segment[segment != CONTROL] = "Any E-Mail"
     return Trial(
         X=_features(table, str(encoding)),
         y=table[outcome].to_numpy(dtype=np.float64, copy=True),
@@ -483,29 +407,19 @@ def load_hillstrom(
 @cache
 def _table() -> pd.DataFrame:
     packed = files("auucmax.data") / "files" / "hillstrom.csv.gz"
-    with packed.open("rb") as file, gzip.open(file) as text:
-        return pd.read_csv(text, dtype={"segment": object})
+    with packed.open("rb") as file:
+        return pd.read_csv(file, compression="gzip", dtype={"segment": object})
 
 
 def _features(table: pd.DataFrame, encoding: str) -> pd.DataFrame:
     if encoding == "raw":
         text = ["history_segment", "zip_code", "channel"]
-        return table[RAW].astype(dict.fromkeys(text, "category")).copy()
-    names = ("recency", "history", "mens", "womens", "newbie")
-    numbers = {name: table[name].astype(np.float64) for name in names}
-    places = {**_one_hot(table, "zip_code", "zip"), **_one_hot(table, "channel")}
-    if encoding == "18":
-        return pd.DataFrame({**numbers, **_one_hot(table, "history_segment"), **places})
-    del numbers["recency"]
-    return pd.DataFrame({**_one_hot(table, "recency"), **places, **numbers})
-
-
-def _one_hot(table: pd.DataFrame, column: str, prefix: str | None = None) -> dict[str, pd.Series]:
-    values = table[column]
-    if column == "history_segment":
-        # "3) $200 - $350" is segment 3: the number alone makes a name that every library accepts.
-        values = values.str[0].astype(int)
-    return {
-        f"{prefix or column}_{level}": (values == level).astype(np.float64)
-        for level in LEVELS[column]
-    }
+        return table[RAW].astype(dict.fromkeys(text, "category"))
+    # "3) $200 - $350" is segment 3: the number alone makes a name that every library accepts.
+    table = table.assign(history_segment=table["history_segment"].str[0])
+    first = "recency" if encoding == "22" else "history_segment"
+    coded = {first: first, "zip_code": "zip", "channel": "channel"}
+    numbers = [name for name in NUMBERS if name != first]
+    found = pd.get_dummies(table[[*numbers, *coded]], prefix=coded, columns=list(coded))
+    found = found.astype(np.float64)
+    return found if encoding == "18" else found[[*found.columns.drop(numbers), *numbers]]

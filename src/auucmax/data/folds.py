@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
 
+from auucmax._errors import InputError
 from auucmax._validation import (
-    ROUTING,
     check_choice,
     check_column,
     check_labels,
-    check_one_dimensional,
+    check_treatment_given,
     check_whole,
+    listed,
 )
 
 Codes = NDArray[np.intp]
@@ -84,20 +85,14 @@ class TrialKFold(BaseEstimator):
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Yield sorted (train, test) row positions; the test sets are disjoint."""
         n_splits = self.get_n_splits()
-        if treatment is None:
-            raise ValueError(
-                f"TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
-                f"treatment=t); for cross_validate or GridSearchCV add the line {ROUTING} and pass "
-                f"treatment there."
-            )
-        n_rows = X.shape[0] if hasattr(X, "shape") else None if X is None else len(X)
-        strata = make_strata(treatment, y, by=self.by, n_rows=n_rows, than="X")
-        strata.require(n_splits, "one for each fold", "use fewer folds")
+        treatment = check_treatment_given(treatment)
+        check_consistent_length(X, y, treatment)
+        codes = make_strata(treatment, y, by=self.by, least=n_splits)
         rng = np.random.default_rng(self.random_state) if self.shuffle else None
         # Numbers run on from stratum to stratum, so no two folds differ by more than one row, in
         # all or within a stratum.
-        fold = np.empty(len(strata.codes), dtype=np.intp)
-        fold[_order_by_stratum(strata.codes, rng)] = np.arange(len(fold)) % n_splits
+        sizes = np.bincount(codes)
+        fold = ((np.cumsum(sizes) - sizes)[codes] + places_in_strata(codes, rng)) % n_splits
         for k in range(n_splits):
             test = fold == k
             yield np.flatnonzero(~test), np.flatnonzero(test)
@@ -109,77 +104,47 @@ class TrialKFold(BaseEstimator):
         return check_whole(self.n_splits, "n_splits", 2)
 
 
-@dataclass(frozen=True)
-class Strata:
-    """Strata of rows: ``codes`` (n,) from 0 to len(names) - 1, none empty."""
-
-    codes: Codes
-    names: tuple[str, ...]
-
-    def require(self, at_least: int, reason: str, *remedies: str) -> None:
-        """Raise an error if the smallest stratum has fewer rows than ``at_least``."""
-        sizes = np.bincount(self.codes)
-        smallest = int(sizes.argmin())
-        name = self.names[smallest]
-        if sizes[smallest] < at_least:
-            crossed = ['use by="treatment"'] * (" and outcome " in name)
-            raise ValueError(
-                f"Each stratum should have at least {at_least} rows, {reason}; got "
-                f"{sizes[smallest]} with {name}. To go on, "
-                f"{', or '.join([*crossed, *remedies, 'drop these rows'])}."
-            )
-
-
 def make_strata(
-    treatment: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    by: str,
-    n_rows: int | None = None,
-    than: str = "y",
-) -> Strata:
-    """Stratify rows by arm, or by arm and outcome level.
+    treatment: ArrayLike, y: ArrayLike | None = None, *, by: str, least: int = 1
+) -> Codes:
+    """Stratify rows by arm, or by arm and outcome level: codes 0, 1, ... (n,).
 
-    Columns should have ``n_rows`` rows, as many as the argument ``than`` of the caller has.
+    Each stratum should have at least ``least`` rows.
     """
     check_choice(by, "by", ("treatment", "treatment-outcome"))
-    labels = check_labels(treatment, "treatment", n_rows, than=than)
-    if y is not None:
-        y = check_one_dimensional(y, "y", len(labels), than="treatment" if n_rows is None else than)
-    arm_codes, arms = pd.factorize(labels, sort=True)
+    labels = check_labels(treatment, "treatment")
+    codes, arms = pd.factorize(labels, sort=True)
     if len(arms) < 2:
-        raise ValueError(
-            f"treatment should have at least two levels, treated and control; all {len(labels)} "
-            f"rows have {arms.tolist()[0]!r}. An effect needs both arms."
-        )
-    names = [f"treatment {arm!r}" for arm in arms.tolist()]
-    if by == "treatment":
-        return Strata(arm_codes, tuple(names))
-    if y is None:
-        raise ValueError('by="treatment-outcome" needs y, got none. Pass the outcomes.')
-    y = check_column(y, "y")
-    levels, values = pd.factorize(y, sort=True)
-    level_names = [f"outcome {value:g}" for value in values[:2]]
-    if len(values) > 2:  # often most outcomes are 0, and quantiles of all of them would be too
-        cuts = np.quantile(y[y != 0], [1 / 3, 2 / 3])
-        levels = np.where(y != 0, 1 + np.searchsorted(cuts, y), 0)
-        thirds = ("lowest", "middle", "highest")
-        level_names = ["outcome 0", *(f"outcome in the {third} third" for third in thirds)]
-    # Arms need not have every level: number only the strata that occur.
-    n = len(level_names)
-    codes, present = pd.factorize(arm_codes * n + levels, sort=True)
-    return Strata(codes, tuple(f"{names[k // n]} and {level_names[k % n]}" for k in present))
+        raise InputError(
+            "treatment", "of two levels, treated and control", f"{listed(arms)} in all rows",
+            "An effect needs both arms.",
+        )  # fmt: skip
+    if by == "treatment-outcome":
+        if y is None:
+            raise InputError("y", f"given with by={by!r}", "none", "Pass the outcomes.")
+        outcome = check_column(y, "y", len(labels), than="treatment")
+        levels, values = pd.factorize(outcome, sort=True)
+        if len(values) > 2:  # often most outcomes are 0, and quantiles of all of them would be too
+            cuts = np.quantile(outcome[outcome != 0], [1 / 3, 2 / 3])
+            levels = np.where(outcome != 0, 1 + np.searchsorted(cuts, outcome), 0)
+        # Arms need not have every level: number only the strata that occur.
+        codes = pd.factorize(4 * codes + levels, sort=True)[0]
+    sizes = np.bincount(codes)
+    if sizes.min() < least:
+        row = codes == sizes.argmin()
+        found = f"{sizes.min()} with treatment {listed(labels[row][:1])}"
+        if by == "treatment-outcome":
+            found += f" and outcome {listed(np.unique(outcome[row]))}"
+        raise InputError(
+            "strata", f"of at least {least} rows each", found,
+            'Use by="treatment" or fewer folds, or drop these rows.',
+        )  # fmt: skip
+    return codes
 
 
 def places_in_strata(codes: Codes, rng: np.random.Generator | None) -> Codes:
     """Position of each row within its stratum, in random order if ``rng`` is given."""
-    order = _order_by_stratum(codes, rng)
-    starts = np.cumsum(np.bincount(codes)) - np.bincount(codes)
-    position = np.empty(len(codes), dtype=np.intp)
-    position[order] = np.arange(len(codes)) - starts[codes[order]]
-    return position
-
-
-def _order_by_stratum(codes: Codes, rng: np.random.Generator | None) -> Codes:
     rows = np.arange(len(codes)) if rng is None else rng.permutation(len(codes))
-    return rows[np.argsort(codes[rows], kind="stable")]
+    position = np.empty(len(codes), dtype=np.intp)
+    position[rows] = pd.Series(rows).groupby(codes[rows]).cumcount()
+    return position

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import LARGEST, Bools, Floats
-from auucmax.data.chances import ChanceWeights, compare_counts, even_rows
+from auucmax.data.chances import chance_weights, compare_counts, even_rows
 from auucmax.data.hashing import Hashes, numbers_for, row_hashes
-from auucmax.data.randomisation import check_randomisation, varies_within
+from auucmax.data.randomisation import check_randomisation, within_clusters
 from auucmax.data.randomisation_report import STOP, RandomisationReport
 from auucmax.data.roles import names_rows
 from auucmax.data.trial import Trial
@@ -119,8 +119,7 @@ class Pair:
         """Inverse-propensity weights (m,) with mean about 1."""
         if self.propensity is None:
             return None
-        weigh = ChanceWeights.of(self.treated, self.people)
-        return weigh(self.treated, self.propensity, self.people)
+        return chance_weights(self.treated, self.propensity, self.people)
 
     def check(self, **options: Any) -> RandomisationReport:
         """Run :func:`check_randomisation` on all columns known before treatment."""
@@ -132,7 +131,7 @@ class Pair:
             own = [np.flatnonzero(gone.arm == code) for code in (0, self.arm)]
             if self.groups is not None:
                 names = [gone.groups[rows] for rows in own]
-                if varies_within(self.groups, self.treated, self.propensity):
+                if within_clusters(self.groups, self.treated, self.propensity).is_by_row:
                     options["missing_groups"] = dict(zip(labels, names, strict=True))
                 else:
                     # Groups are lost as a whole: each counts once, by its first row.
@@ -186,7 +185,7 @@ class Pair:
         if self.groups is not None:  # rows of one group may be equal
             some = ~pd.Series(self.groups).duplicated().to_numpy()
         if self.propensity is not None:  # rows of one stratum have the same features by design
-            if compare_counts(self.treated, self.propensity).p_value < STOP:
+            if compare_counts(self.treated, self.propensity)[0] < STOP:
                 return  # the check reports wrong propensities
             some &= even_rows(self.treated, self.propensity, np.random.default_rng(0))
         features = self.X[some]

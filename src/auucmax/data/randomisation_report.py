@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from auucmax.data.balance import Suspect
 from auucmax.results import Shown
 
 # A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
@@ -28,12 +27,8 @@ class FailedCheckError(ValueError):
     exit_code = 1  # of commands: nothing is wrong with the input as such
 
     def __init__(self, message: str = "", report: RandomisationReport | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message if report is None else f"{report.message} {message}".strip())
         self.report = report
-
-    def __str__(self) -> str:
-        reasons = "" if self.report is None else self.report.message
-        return f"{reasons} {super().__str__()}".strip()
 
 
 @dataclass(frozen=True)
@@ -53,18 +48,32 @@ class RandomisationTest:
     adjusted_p_value: float = 1.0
     few: bool = False
 
-    def for_others(self, alpha: float) -> RandomisationTest:
-        """Reduce to stop, fail or pass, without numbers, if there are few people."""
-        if not self.few:
-            return self
-        p_values = [
-            1.0 if own > alpha else min(alpha, STOP / 10) if own < STOP else alpha
-            for own in (self.p_value, self.adjusted_p_value)
-        ]
-        detail = "fewer than 20 people of an arm: p is at most this"
-        return RandomisationTest(
-            self.name, self.arm, float("nan"), p_values[0], detail, p_values[1], few=True
-        )
+
+@dataclass(frozen=True)
+class Suspect:
+    """A suspicious feature, which should be looked at before it is used.
+
+    ``target`` is "outcome" or "treatment"; ``measure`` is "AUC" or "Spearman" (of the feature with
+    the target), "rows" (how many rows at one end of the feature all have the same target), "values"
+    (how many values the feature has, all of them in one arm: it is missing in the other), or "p"
+    (that arms differ as much by chance, of a feature that predicts the outcome). ``is_high``: it
+    predicts the outcome so well, chance apart, that one has to ask when it was recorded.
+    """
+
+    feature: str
+    target: str
+    measure: str
+    value: float
+    is_high: bool = False
+
+    @property
+    def is_after(self) -> bool:
+        """Whether the feature was probably recorded after treatment.
+
+        It settles the outcome, or tells treated from control almost without fail. Treatment that
+        merely depends on a feature was not randomised.
+        """
+        return self.target == "outcome" or self.measure not in ("rows", "p")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,28 +164,36 @@ class RandomisationReport(Shown):
         return str(import_module("auucmax.present.randomisation").message(self.to_dict()))
 
     def for_others(self) -> RandomisationReport:
-        """The report without numbers of fewer than 20 people, for pages and files to hand on."""
+        """The report without numbers of fewer than 20 people, for pages and files to hand on.
+
+        Of their tests only whether they stop, fail or pass is left.
+        """
+        tests = []
+        for test in self.tests:
+            if test.few:
+                p_value, adjusted = (
+                    1.0 if own > self.alpha else min(self.alpha, STOP / 10 if own < STOP else 1.0)
+                    for own in (test.p_value, test.adjusted_p_value)
+                )
+                detail = "fewer than 20 people of an arm: p is at most this"
+                test = RandomisationTest(
+                    test.name, test.arm, float("nan"), p_value, detail, adjusted, few=True
+                )
+            tests.append(test)
         differences, missing = (
             table[~table["few"].astype(bool)].reset_index(drop=True)
             for table in (self.differences, self.missing)
         )
-        tests = tuple(test.for_others(self.alpha) for test in self.tests)
-        return replace(self, tests=tests, differences=differences, missing=missing)
+        return replace(self, tests=tuple(tests), differences=differences, missing=missing)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of the report as plain lists and dictionaries."""
-        names = (
-            "trial_name", "n_rows", "alpha", "counts", "expected_shares", "grouping", "evened",
-            "ok", "stops", "detectable_difference",
-        )  # fmt: skip
-        texts = ("households", "notes", "names", "provided", "treated_by")
-        found = {name: getattr(self, name) for name in names}
-        found |= {name: list(getattr(self, name)) for name in texts}
-        found |= {
-            name: [asdict(test) for test in getattr(self, name)] for name in ("tests", "failures")
-        }
+        """The numbers of the report as plain dictionaries."""
+        found = asdict(self)
+        for name in ("ok", "stops", "treated_by"):
+            found[name] = getattr(self, name)
+        found["failures"] = [asdict(test) for test in self.failures]
         for name in ("suspects", "doubts"):
             found[name] = [asdict(own) | {"is_after": own.is_after} for own in getattr(self, name)]
         for name in ("differences", "missing"):
-            found[name] = getattr(self, name).to_dict("records")
+            found[name] = found[name].to_dict("records")
         return found

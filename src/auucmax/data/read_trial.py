@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Floats, check_outcome, check_range, listed, missing_message
-from auucmax.data.chances import check_arm_chances, check_chances, of_labels
+from auucmax.data.chances import arm_chances, check_chances
 from auucmax.data.reading import read_sample, table_of
 from auucmax.data.roles import (
     arm_counts,
@@ -257,8 +257,7 @@ def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats | None:
     if not label and not more:  # of two arms
         chance = check_chances(frame[column], f"the propensity {column!r}")
         return np.column_stack([1 - chance, chance])
-    found = check_arm_chances(frame, roles.propensity)
-    return of_labels(found, roles.propensity, roles.arms)
+    return arm_chances(frame, roles.propensity, roles.arms)
 
 
 def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[Any]:

@@ -6,10 +6,8 @@ Beside the rows there is the law behind them: true effects, and the AUUC of any 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from auucmax._validation import Floats, check_choice, check_column, check_level, check_whole
+from auucmax._errors import InputError
+from auucmax._validation import (
+    Floats,
+    check_choice,
+    check_column,
+    check_level,
+    check_positive,
+    check_whole,
+)
 from auucmax.data.trial import Trial
 
-OUTCOMES = ("binary", "continuous")
 # Rows handled at a time: the float64 copy of a block stays in cache, whatever the trial's size.
 BLOCK = 2**16
 # A list cannot collide with an integer seed, so no trial shares its rows with the evaluation.
@@ -75,29 +80,24 @@ class Population:
     outcome: str = "binary"
 
     def __post_init__(self) -> None:
-        check_choice(self.outcome, "outcome", OUTCOMES)
+        check_choice(self.outcome, "outcome", ("binary", "continuous"))
         for name in ("n_features", "n_noise"):
             object.__setattr__(self, name, check_whole(getattr(self, name), name, 0))
-        if not 0 <= self.nonlinearity <= 1:
-            raise ValueError(
-                f"nonlinearity should be a share between 0 and 1, got {self.nonlinearity!r}. "
-                f"0 makes logistic regression the true model."
-            )
+        for name in ("signal", "heterogeneity"):
+            check_positive(getattr(self, name), name, "0.3 is usual.", or_zero=True)
         n_used = self.n_features - self.n_noise
         least = 4 if 0 < self.nonlinearity < 1 else 2  # two features on each side of h
         if n_used < least or (self.nonlinearity == 1 and n_used % 2):
-            raise ValueError(
-                f"n_features - n_noise should be at least {least}, the features that bear on the "
-                f"outcome, and even if nonlinearity is 1, since they then go in pairs; got "
-                f"{self.n_features} - {self.n_noise}. Ask for more features."
-            )
-        for name in ("signal", "heterogeneity"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise ValueError(
-                    f"{name} should be a standard deviation, 0 or more, got {value!r}. "
-                    f"0.3 is usual."
-                )
+            raise InputError(
+                "n_features - n_noise",
+                f"at least {least}, and even if nonlinearity is 1, since features then go in pairs",
+                f"{self.n_features} - {self.n_noise}", "Ask for more features.",
+            )  # fmt: skip
+        if not 0 <= self.nonlinearity <= 1:
+            raise InputError(
+                "nonlinearity", "a share between 0 and 1", repr(self.nonlinearity),
+                "0 makes logistic regression the true model.",
+            )  # fmt: skip
         if self.outcome == "binary":
             check_level(self.base_rate, "base_rate")
             check_level(self.base_rate + self.ate, "base_rate + ate")
@@ -109,7 +109,15 @@ class Population:
 
     def potential_means(self, X: ArrayLike | pd.DataFrame) -> tuple[Floats, Floats]:
         """Expected outcomes E[y | x] without and with treatment, two arrays (n,)."""
-        rows = self._rows(X)
+        names = list(self.feature_names)
+        if isinstance(X, pd.DataFrame) and list(X.columns) != names:
+            X = X[names]
+        rows = np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise InputError(
+                "X", f"of {self.n_features} columns", f"an array of shape {rows.shape}",
+                "Pass the features of a trial of this population.",
+            )  # fmt: skip
         means = np.empty((2, len(rows)))
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
@@ -119,7 +127,7 @@ class Population:
     def uplift(self, X: ArrayLike | pd.DataFrame) -> Floats:
         """True effects tau(x) = E[y | x, treated] - E[y | x, control], (n,)."""
         control, treated = self.potential_means(X)
-        return np.subtract(treated, control, out=treated)
+        return treated - control
 
     @cached_property
     def best_auuc(self) -> float:
@@ -133,11 +141,8 @@ class Population:
             return float(self.ate / 2 + self.heterogeneity / (2 * np.sqrt(np.pi)))
         z, weight = _normal_grid(801)
         control, treated = self._means(z[:, None], z)
-        tau, weight = (treated - control).ravel(), np.outer(weight, weight).ravel()
-        order = np.argsort(tau)
-        tau, weight = tau[order], weight[order]
-        below = np.cumsum(weight) - weight / 2
-        return float(self.ate / 2 + np.sum(weight * (tau - self.ate) * (below - 0.5)))
+        tau = (treated - control).ravel()
+        return self.ate / 2 + _rank_covariance(tau, tau, np.outer(weight, weight).ravel())[0]
 
     def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
         """Population AUUC of a score; see :meth:`auuc_with_error`."""
@@ -172,11 +177,10 @@ class Population:
         -------
         value, standard_error : float
         """
-        if not tolerance > 0:
-            raise ValueError(f"tolerance should be positive, got {tolerance!r}. 1e-4 is usual.")
-        function, n_rows = _score_function(score), FIRST_EVALUATION
+        check_positive(tolerance, "tolerance", "1e-4 is usual.")
+        n_rows = FIRST_EVALUATION
         while True:
-            value, error = self._estimate(function, n_rows)
+            value, error = self._estimate(score, n_rows)
             if 4 * error <= tolerance:
                 return value, error
             if n_rows == LARGEST_EVALUATION:
@@ -189,9 +193,10 @@ class Population:
             wanted = n_rows * max(2.0, 1.1 * (4 * error / tolerance) ** 2)
             n_rows = int(min(LARGEST_EVALUATION, wanted))
 
-    def _estimate(
-        self, score: Callable[[pd.DataFrame], ArrayLike], n_rows: int
-    ) -> tuple[float, float]:
+    def _estimate(self, score: Any, n_rows: int) -> tuple[float, float]:
+        predict = getattr(score, "predict", score)
+        # A model that was fitted on an array would warn of the names of a frame.
+        unnamed = hasattr(score, "n_features_in_") and not hasattr(score, "feature_names_in_")
         rng = np.random.default_rng(EVALUATION_SEED)
         tau, values = np.empty(n_rows), np.empty(n_rows)
         for start in range(0, n_rows, FIRST_EVALUATION):
@@ -199,7 +204,7 @@ class Population:
             X = rng.standard_normal((part.stop - start, self.n_features))
             tau[part] = self.uplift(X)
             frame = pd.DataFrame(X, columns=list(self.feature_names), copy=False)
-            values[part] = check_column(score(frame), "score", len(X))
+            values[part] = check_column(predict(X if unnamed else frame), "score", len(X))
         # A control variate: the AUUC of the true effect is known, so what this sample gets wrong
         # of it is taken off that of the score, as far as the two go together.
         covariance, influence = _rank_covariance(tau, values)
@@ -261,30 +266,12 @@ class Population:
             return control, treated
         return expit(control), expit(treated)
 
-    def _rows(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any]:
-        names = list(self.feature_names)
-        if isinstance(X, pd.DataFrame):
-            missing = [name for name in names if name not in X.columns]
-            if missing:
-                raise ValueError(
-                    f"X should have the columns {names[0]} to {names[-1]}, got a frame without "
-                    f"{', '.join(missing[:6])}. Pass the features of a trial of this population."
-                )
-            X = X if list(X.columns) == names else X[names]
-        rows = np.asarray(X)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise ValueError(
-                f"X should have {self.n_features} columns, got an array of shape {rows.shape}. "
-                f"Pass the features of a trial of this population."
-            )
-        return rows
-
 
 def _orthonormal_pair(size: int) -> Floats:
     """Two orthogonal unit vectors, of shape (2, size): equal weights, and a cosine."""
-    angles = np.pi * (np.arange(size) + 0.5) / max(size, 1)
+    angles = np.pi * (np.arange(size) + 0.5) / size
     pair = np.vstack([np.ones(size), np.cos(angles)])
-    return pair / np.linalg.norm(pair, axis=1, keepdims=True) if size else pair
+    return pair / np.linalg.norm(pair, axis=1, keepdims=True)
 
 
 def _normal_grid(size: int) -> tuple[Floats, Floats]:
@@ -301,32 +288,23 @@ def _logit_intercept(mean: float, spread: float) -> float:
     return float(brentq(lambda a: weight @ expit(a + spread * z) - mean, -reach, reach, xtol=1e-14))
 
 
-def _rank_covariance(tau: Floats, score: Floats) -> tuple[float, Floats]:
+def _rank_covariance(
+    tau: Floats, score: Floats, weight: Floats | None = None
+) -> tuple[float, Floats]:
     """Sample Cov(tau, G(score)) with mid-distribution G, and its influence values.
 
     The covariance is a U-statistic of order two, so with tau centred its influence at row i is
-    tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half.
+    tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half. ``weight``:
+    of the rows; equal by default.
     """
-    n, centred = len(tau), tau - tau.mean()
-    _, level, size = np.unique(score, return_inverse=True, return_counts=True)
-    below = ((np.cumsum(size) - size / 2) / n)[level]
-    total = np.bincount(level, weights=centred)
-    above = ((total / 2 - np.cumsum(total)) / n)[level]
-    covariance = float(np.mean(centred * (below - 0.5)))
-    return covariance, centred * (below - 0.5) + above - 2 * covariance
-
-
-def _score_function(score: Any) -> Callable[[pd.DataFrame], ArrayLike]:
-    if hasattr(score, "predict"):
-        # A model that was fitted on an array would warn of the names of a frame.
-        unnamed = hasattr(score, "n_features_in_") and not hasattr(score, "feature_names_in_")
-        return lambda X: score.predict(X.to_numpy() if unnamed else X)
-    if callable(score):
-        return lambda X: score(X)
-    raise ValueError(
-        f"score should be a function of X or a fitted model with predict, got "
-        f"{type(score).__name__}. For scores of given rows use auuc_score with their outcomes."
-    )
+    weight = np.ones(len(tau)) if weight is None else weight
+    centred = tau - np.average(tau, weights=weight)
+    level = np.unique(score, return_inverse=True)[1]
+    size = np.bincount(level, weight) / weight.sum()
+    total = np.bincount(level, weight * centred) / weight.sum()
+    part = centred * ((np.cumsum(size) - size / 2)[level] - 0.5)
+    covariance = float(np.average(part, weights=weight))
+    return covariance, part + (total / 2 - np.cumsum(total))[level] - 2 * covariance
 
 
 # Rows, shares and rates are the published ones; signal and heterogeneity are chosen by us.
@@ -449,16 +427,10 @@ def make_trial(
     share = chosen.pop("treatment_share")
     n_rows = check_whole(chosen.pop("n_rows"), "n_rows", 2)
     check_level(share, "treatment_share")
-    n_treated = round(share * n_rows)
-    if not 1 <= n_treated <= n_rows - 1:
-        raise ValueError(
-            f"n_rows should leave at least one row in each arm, got {n_rows} rows with a "
-            f"treatment_share of {share:g}. Ask for more rows."
-        )
     population = Population(nonlinearity=nonlinearity, outcome=outcome, **chosen)
     name = "synthetic trial" if preset is None else f"synthetic {preset}"
     rng = np.random.default_rng(random_state)
-    return _draw(population, n_rows, n_treated, np.dtype(dtype), rng, name)
+    return _draw(population, n_rows, round(share * n_rows), np.dtype(dtype), rng, name)
 
 
 def _draw(
@@ -474,22 +446,18 @@ def _draw(
     treatment = np.zeros(n_rows, dtype=np.int8)
     treatment[:n_treated] = 1
     rng.shuffle(treatment)
-    y, effect = np.empty(n_rows), np.empty(n_rows)
-    for start in range(0, n_rows, BLOCK):
-        part = slice(start, start + BLOCK)
-        control, treated = population.potential_means(X[part])
-        np.subtract(treated, control, out=effect[part])
-        mean = np.where(treatment[part] == 1, treated, control)
-        if population.outcome == "continuous":
-            y[part] = mean + rng.standard_normal(len(mean))
-        else:
-            y[part] = rng.random(len(mean)) < mean
+    control, treated = population.potential_means(X)
+    mean = np.where(treatment == 1, treated, control)
+    if population.outcome == "continuous":
+        y = mean + rng.standard_normal(n_rows)
+    else:
+        y = (rng.random(n_rows) < mean).astype(np.float64)
     return SyntheticTrial(
         # The frame shares the array: a copy would double the memory of a large trial.
         X=pd.DataFrame(X, columns=list(population.feature_names), copy=False),
         y=y,
         treatment=treatment,
-        effect=effect,
+        effect=treated - control,
         name=name,
         arm_names=("control", "treated"),
         population=population,

@@ -322,13 +322,12 @@ class Trial(Shown):
         names = np.arange(self.n_rows) if self.groups is None else self.groups
         group = pd.factorize(names)[0]
         first = np.flatnonzero(~pd.Series(group).duplicated().to_numpy())
-        strata = make_strata(self.treatment[first], self.y[first], by=by)
-        strata.require(2, "one for each part")
-        position = places_in_strata(strata.codes, np.random.default_rng(random_state))
-        sizes = np.bincount(strata.codes)
+        strata = make_strata(self.treatment[first], self.y[first], by=by, least=2)
+        position = places_in_strata(strata, np.random.default_rng(random_state))
+        sizes = np.bincount(strata)
         # A row of each stratum in both parts, however small the share.
         n_test = np.clip(np.rint(test_size * sizes), 1, sizes - 1)
-        test = (position < n_test[strata.codes])[group]
+        test = (position < n_test[strata])[group]
         return self.take(~test), self.take(test)
 
     def summary(self) -> TrialSummary:

@@ -7,7 +7,9 @@ their terms, and ``encoder`` turns tables into numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from auucmax._optional import lazy_names
 
 if TYPE_CHECKING:
     from auucmax.encoding.encoder import TableEncoder
@@ -15,10 +17,5 @@ if TYPE_CHECKING:
 __all__ = ["TableEncoder"]
 
 
-def __getattr__(name: str) -> Any:
-    # Late: who only reads a table has no need of scikit-learn.
-    if name != "TableEncoder":
-        raise AttributeError(f"module 'auucmax.encoding' has no attribute {name!r}")
-    from auucmax.encoding.encoder import TableEncoder
-
-    return TableEncoder
+# Late: who only reads a table has no need of scikit-learn.
+__getattr__ = lazy_names(__name__, {"TableEncoder": "encoder"})

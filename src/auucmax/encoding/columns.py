@@ -19,8 +19,8 @@ training rows are assigned to folds by their keys, and their numbers come from t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -59,7 +59,7 @@ class Term:
 class Column:
     """A fitted raw column and the terms derived from it.
 
-    A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
+    A category has ``levels``, sorted; ``other_share`` if training had texts that are no level,
     their share among all texts; ``takes_new`` if such texts are no mistake though training had few
     or none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if
     there are many whose outcomes differ, they have numbers instead: ``base`` or ``effect``, or
@@ -72,7 +72,6 @@ class Column:
     name: str
     kind: str
     levels: tuple[str, ...] = ()
-    has_other: bool = False
     has_missing: bool = False
     fill: float | None = None
     varies: bool = True
@@ -86,15 +85,40 @@ class Column:
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Restore a column from ``to_plain``; raise a ValueError for anything else."""
         column: Self = read_json(tuple[cls], [plain])[0]  # type: ignore[valid-type]
-        if not _is_right(column):
+        levels = list(column.levels)
+        means = [getattr(column, kind) for kind in column.outcome_terms]
+        is_right = (
+            column.kind in KINDS
+            and 0 <= column.other_share <= 1
+            and (column.fill is None) == column.has_levels
+            and len(set(levels)) == len(levels)
+            # Codes are whole numbers in order.
+            and (
+                column.kind != "code"
+                or levels == [str(n) for n in sorted(map(int, levels)) if abs(n) < 2**53]
+            )
+            and (not column.cycles or column.kind == "date")
+            and list(column.cycles) == [cycle for cycle in CYCLES if cycle in column.cycles]
+            and all(len(own) == len(levels) + 1 for own in means)
+            and (not means or column.kind == "category")
+            and column.terms
+        )
+        if not is_right:
             raise ValueError(f"there is no such column as {column!r}"[:200])
         return column
 
     def to_plain(self) -> dict[str, Any]:
         """The column as plain JSON, without default values."""
-        held = {own.name: getattr(self, own.name) for own in fields(self)
-                if getattr(self, own.name) != own.default}  # fmt: skip
-        return {n: list(v) if isinstance(v, tuple) else v for n, v in held.items()}
+        usual = asdict(Column(self.name, self.kind))
+        held = asdict(self).items()
+        return {
+            name: value for name, value in held if name in ("name", "kind") or value != usual[name]
+        }
+
+    @property
+    def has_other(self) -> bool:
+        """Whether other texts than the levels have a feature."""
+        return self.other_share > 0
 
     @property
     def has_levels(self) -> bool:
@@ -115,7 +139,7 @@ class Column:
     def terms(self) -> list[Term]:
         """The features of the column, in order; none if it is constant.
 
-        >>> [term.name for term in Column("town", "category", ("a", "b"), has_other=True).terms]
+        >>> [term.name for term in Column("town", "category", ("a", "b"), other_share=0.1).terms]
         ['town=a', 'town=b', 'town: other']
         """
         name, terms = self.name, []
@@ -159,19 +183,16 @@ def wave(days: Floats, kind: str, cycle: str) -> Floats:
     return np.nan_to_num(np.round(np.sin(2 * np.pi * turns), WAVE_DIGITS))
 
 
-def write_features(
-    features: Floats, column: Column, values: NDArray[Any], means: Floats | None
-) -> None:
+def write_features(features: Floats, column: Column, values: NDArray[Any], means: Floats) -> None:
     """Write the features of one column into a zero array.
 
     Values are numbers, NaN where missing; of a column of levels their places among all levels, the
-    next place for other texts, -1 where missing. ``means``: the outcome means of each row's level.
+    next place for other texts, -1 where missing. ``means``: of each row's level, if it has some.
     """
     if column.has_missing:
         features[:, -1] = values < 0 if column.has_levels else np.isnan(values)
-    if means is not None:
-        features[:, : means.shape[1]] = means
-    elif column.has_levels:
+    features[:, : means.shape[1]] = means
+    if column.has_levels and not column.outcome_terms:
         # The feature of each place; the last is that of missing values, whose place is -1.
         n_levels = len(column.levels)
         of_place = np.array([*range(n_levels), n_levels if column.has_other else -1, -1])
@@ -184,30 +205,6 @@ def write_features(
                 features[:, k] = np.where(np.isnan(values), term.fill, values)
             elif term.kind in SHIFTS:
                 features[:, k] = wave(values, term.kind, str(term.level))
-
-
-def _is_right(column: Column) -> bool:
-    """Whether the fields are consistent; their types have been checked."""
-    means = [getattr(column, kind) for kind in column.outcome_terms]
-    return bool(
-        column.kind in KINDS
-        and 0 <= column.other_share <= 1
-        and (column.fill is None) == column.has_levels
-        and (column.kind != "code" or _are_numbers(column.levels))
-        and len(set(column.levels)) == len(column.levels)
-        and (not column.cycles or column.kind == "date")
-        and list(column.cycles) == [cycle for cycle in CYCLES if cycle in column.cycles]
-        and all(len(own) == len(column.levels) + 1 for own in means)
-        and (not means or column.kind == "category")
-        and column.terms
-    )
-
-
-def _are_numbers(levels: Sequence[str]) -> bool:
-    """Whether texts are distinct whole numbers in order, as for a column of codes."""
-    numbers = [int(level) for level in levels]
-    exact = list(map(str, numbers)) == list(levels) and all(abs(n) < 2**53 for n in numbers)
-    return bool(numbers) and exact and numbers == sorted(set(numbers))
 
 
 MOST_LEVELS = 500  #: of a column that are named, so that a model file stays small
@@ -247,8 +244,8 @@ def sums_of(
     shape = (N_FOLDS, n_levels + 2, 2)
     cell = np.ravel_multi_index((fold_of(keys), places % shape[1], treated.astype(int)), shape)
     size = int(np.prod(shape))
-    times = (None, y, y * y) if weight is None else (weight, weight * y, weight * y * y)
-    sums = [np.bincount(cell, each, minlength=size) for each in times]
+    weight = np.ones(len(y)) if weight is None else weight
+    sums = [np.bincount(cell, weight * y**power, minlength=size) for power in range(3)]
     return np.stack(sums, axis=-1, dtype=np.float64).reshape(*shape, 3)
 
 
@@ -308,6 +305,5 @@ def means_apart(sums: Floats, column: Column) -> Floats:
     result = np.zeros((*sums.shape[:2], len(column.outcome_terms)))
     for fold in range(N_FOLDS):
         apart = means_of(sums.sum(axis=0) - sums[fold], 1, clearly=False)
-        for k, kind in enumerate(column.outcome_terms):
-            result[fold, :-1, k] = getattr(apart, kind)
+        result[fold, :-1] = np.array([getattr(apart, kind) for kind in column.outcome_terms]).T
     return np.where(column.means != 0, result, 0.0)

@@ -228,22 +228,37 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         self._set([column for column, _ in found if column.terms], dropped, names)
         if y is not None and treatment is not None:
-            many = [
-                replace(column, levels=tuple(sorted((*column.levels, *rarer))), takes_new=True)
-                for column, rarer in found
-                if rarer
-            ]
             outcome = check_column(y, "y", len(table))
             treated = check_treatment(treatment, len(table))
-            names_of_rows = np.arange(len(table)) if keys is None else np.asarray(keys)
-            sums = {
-                column.name: sums_of(
-                    self._values(table[column.name], column),
-                    len(column.levels), outcome, treated, names_of_rows, weight,
-                )
-                for column in many
-            }  # fmt: skip
-            self._learn_means(many, sums)
+            keys = np.arange(len(table)) if keys is None else np.asarray(keys)
+            least = int(self.min_level_rows)
+            many: dict[str, tuple[Column, Floats]] = {}
+            for column, rarer in found:
+                if rarer:
+                    every: tuple[str, ...] = tuple(sorted((*column.levels, *rarer)))
+                    column = replace(column, levels=every, takes_new=True)
+                    places = self._values(table[column.name], column)
+                    sums = sums_of(places, len(every), outcome, treated, keys, weight)
+                    means = means_of(sums.sum(axis=0), least, clearly=True)
+                    base, effect = (
+                        tuple(map(three_digits, own)) if own.any() else () for own in means
+                    )
+                    n = sums[:, :-1, :, 0].sum(axis=(0, 2))
+                    # Rows with other texts, if they are few, have 0, as all rows on average.
+                    share = float(n[-1] / n.sum()) if n[-1] >= least else 0.0
+                    if not base and not effect:
+                        every, share = (), 1.0
+                    column = replace(
+                        column, levels=every, base=base, effect=effect, other_share=share
+                    )
+                    many[column.name] = column, sums
+            columns = [many[c.name][0] if c.name in many else c for c in self.columns_]
+            same = {c.name: "with levels of the same outcomes" for c in columns if not c.terms}
+            if len(same) < len(columns):  # a table must have features
+                self._set([column for column in columns if column.terms], dropped | same, names)
+            self._apart = {
+                c.name: means_apart(many[c.name][1], c) for c in self.columns_ if c.outcome_terms
+            }
         return self
 
     def fit_transform(
@@ -260,8 +275,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         row's own outcome is in its features: train models on these. To such a model the rows that
         ``transform`` makes are others: :func:`auucmax.certify` cannot recognise them.
         """
-        self.fit(frame, y, treatment, keys, weight)
-        return self.training_features(frame, keys)
+        return self.fit(frame, y, treatment, keys, weight).training_features(frame, keys)
 
     def training_features(self, frame: Any, keys: ArrayLike | None = None) -> Floats:
         """Features (n, p) for training, whose outcome terms come from other folds.
@@ -287,24 +301,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 "numeric", "columns that are not also categorical", listed(both), "Decide for one."
             )
 
-    def _decided(self, name: str, kind: str) -> bool | None:
-        """The user's decision on whether a column has levels, or None."""
+    def _column(self, series: pd.Series) -> tuple[Column, list[str]]:
+        """Fit a column; for a category also return the levels beyond ``max_levels``."""
+        name, kind, n_rows = str(series.name), kind_of(series), len(series)
+        least, most = int(self.min_level_rows), int(self.max_levels)
+        decided: bool | None = None  # whether the user wants levels
         for option, kinds in _DECIDED.items():
             if name in getattr(self, option):
+                decided = option == "categorical"
                 if kind not in kinds:
                     words = dict.fromkeys(_PLURAL[own] for own in kinds if own != "empty")
                     raise ValueError(
                         f"{option} should name columns of {', '.join(words)}, got "
                         f"{_PLURAL[kind]} in {name!r}. Leave it out, or convert the column."
                     )
-                return option == "categorical"
-        return None
-
-    def _column(self, series: pd.Series) -> tuple[Column, list[str]]:
-        """Fit a column; for a category also return the levels beyond ``max_levels``."""
-        name, kind, n_rows = str(series.name), kind_of(series), len(series)
-        least, most = int(self.min_level_rows), int(self.max_levels)
-        decided = self._decided(name, kind)
         if kind == "mixed" and not decided:
             raise unknown_kind(series)
         if kind == "empty":
@@ -354,39 +364,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             name,
             "code" if is_code else "category",
             tuple(levels),
-            has_other=n_other >= least,
             has_missing=n_rows - n_present >= least,
             other_share=n_other / n_present if n_other >= least else 0.0,
             takes_new=takes_new or 0 < n_other < least,
         ), [] if is_code else frequent[most:]
-
-    def _learn_means(self, many: Sequence[Column], sums: Mapping[str, Floats]) -> None:
-        """Estimate outcome terms for columns with many levels."""
-        least = int(self.min_level_rows)
-        found: dict[str, Column] = {}
-        for column in many:
-            total = sums[column.name].sum(axis=0)
-            base, effect = (
-                tuple(map(three_digits, values)) if values.any() else ()
-                for values in means_of(total, least, clearly=True)
-            )
-            if base or effect:
-                n = total[:-1, :, 0].sum(axis=1)
-                share = float(n[-1] / n.sum()) if n[-1] >= least else 0.0
-                # Rows with other texts, if they are few, have 0, as all rows on average.
-                column = replace(column, base=base, effect=effect)
-            else:
-                column = replace(column, levels=())
-                share = 1.0
-            found[column.name] = replace(column, has_other=share > 0, other_share=share)
-        columns = [found.get(column.name, column) for column in self.columns_]
-        dropped = {c.name: "with levels of the same outcomes" for c in columns if not c.terms}
-        if len(dropped) < len(columns):  # a table must have features
-            kept = [column for column in columns if column.terms]
-            self._set(kept, self.dropped_ | dropped, list(self.feature_names_in_))
-        self._apart = {
-            c.name: means_apart(sums[c.name], c) for c in self.columns_ if c.outcome_terms
-        }
 
     def _set(self, columns: list[Column], dropped: dict[str, str], names: list[str]) -> Self:
         self.columns_ = tuple(columns)
@@ -415,7 +396,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             own = slice(first, first := first + len(column.terms))
             values = self._values(table[column.name], column)
-            means = None
+            means = np.empty((len(table), 0))
             if column.outcome_terms and fold is None:
                 means = column.means[values]
             elif column.outcome_terms:
@@ -426,8 +407,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for start in range(0, len(table), _BLOCK):
             some = slice(start, start + _BLOCK)
             for own, column, values, means in parts:
-                numbers = None if means is None else means[some]
-                write_features(features[some, own], column, values[some], numbers)
+                write_features(features[some, own], column, values[some], means[some])
         return features
 
     def accept(self, frame: Any) -> Self:
@@ -441,7 +421,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if column.kind == "category" and not (column.has_other or column.takes_new):
                 series = table[column.name]
                 new = places_of(texts_of(series, kind_of(series))[1], column.levels)[1]
-                column = replace(column, takes_new=True) if new else column
+                column = replace(column, takes_new=bool(new))
             columns.append(column)
         self.columns_ = tuple(columns)
         return self
@@ -458,7 +438,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         >>> TableEncoder.from_dict(encoder.to_dict()).terms_ == encoder.terms_
         True
         """
-        check_is_fitted(self, "terms_")
         names = {option: list(getattr(self, option)) for option in _DECIDED}
         return {
             "parameters": self.get_params() | names,
@@ -497,22 +476,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 kind = "empty"
         if kind == "empty":
             return np.full(len(series), -1 if column.has_levels else np.nan)
-        if column.has_levels:
-            return self._places(series, kind, column)
-        if column.kind != "boolean":
+        if column.kind == "boolean":
+            values, unknown = truths_of(series, kind)
+            if unknown:
+                other = "category" if isinstance(unknown[0], str) else "number"
+                raise _other_kind(column, other, unknown[0])
+            return values
+        if not column.has_levels:
             return numbers_of(series, kind)
-        values, unknown = truths_of(series, kind)
-        if unknown and isinstance(unknown[0], str):
-            raise _other_kind(column, "category", unknown[0])
-        if unknown:
-            raise ValueError(
-                f"column {column.name!r} should hold booleans or 0/1 as in training, got other "
-                f"numbers such as {unknown[0]!r}. Convert the column."
-            )
-        return values
-
-    def _places(self, series: pd.Series, kind: str, column: Column) -> NDArray[np.intp]:
-        """Level code of each row: the number of levels if new, -1 if missing."""
         n_levels = len(column.levels)
         if column.kind == "code":
             values = numbers_of(series, kind)
@@ -542,7 +513,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
                 f"that have one: {listed(new)}. Check that they are written as in training.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
         return places
 
@@ -557,8 +528,7 @@ def three_digits(value: float) -> float:
 
 
 def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
-    shown = repr(example) if isinstance(example, str) else str(example)
     return ValueError(
         f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
-        f"{_PLURAL[kind]} such as {shown}. Convert the column, or clean these values."
+        f"{_PLURAL[kind]} such as {str(example)!r}. Convert the column, or clean these values."
     )

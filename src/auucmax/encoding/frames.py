@@ -42,15 +42,30 @@ def frame_of(
     0    30
     1  <NA>
     """
-    if isinstance(table, pd.DataFrame):
-        frame = _text_names(table)
-        _check_there(columns, list(frame.columns), also)
-        return _without_arrow_types(frame)
-    known, names = _known(table)
-    _check_there(columns, names, also)
+    is_pandas = isinstance(table, pd.DataFrame)
+    known, names = (table, list(map(str, table.columns))) if is_pandas else _known(table)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(
+            f"the table should have columns of different names, got {listed(repeated)} more than "
+            f"once. Rename or drop them."
+        )
+    if unknown := [name for name in columns or () if name not in names]:
+        raise ValueError(unknown_columns_message("the table", unknown, names, also))
+    if is_pandas:
+        return table if names == list(table.columns) else table.set_axis(names, axis=1)
     wanted = {*names} if columns is None else {*columns, *also}
-    arrow = _arrow(_without_objects(known.select(name for name in names if name in wanted)))
-    own = {name: _series(arrow[name]) for name in arrow.column_names}
+    known = known.select(name for name in names if name in wanted)
+    if known.implementation.is_polars():
+        import narwhals.stable.v2 as nw
+
+        objects = [name for name, own in known.collect_schema().items() if own == nw.Object]
+        if objects:
+            raise ValueError(
+                f"columns should hold numbers, texts, booleans or dates, got Python objects "
+                f"(Object of polars) in {listed(objects)}. Cast them to one of these, or drop them."
+            )
+    arrow = _arrow(known)
+    own = {name: series_of(arrow[name]) for name in arrow.column_names}
     return pd.DataFrame(own, index=pd.RangeIndex(arrow.num_rows), copy=False)
 
 
@@ -68,7 +83,7 @@ def is_frame(table: Any) -> bool:
 
     try:
         return isinstance(nw.from_native(table, pass_through=True), (nw.DataFrame, nw.LazyFrame))
-    except nw.exceptions.DuplicateError:  # of an Arrow table, which frame_of tells
+    except nw.exceptions.DuplicateError:  # of an Arrow table: frame_of raises an error
         return True
 
 
@@ -104,8 +119,6 @@ def as_given(frame: pd.DataFrame, table: Any, keys: Collection[str | None] = ())
 
 def first_rows(frame: Any, n: int) -> Any:
     """The first rows of a result of :func:`as_given`."""
-    if isinstance(frame, pd.DataFrame):
-        return frame.iloc[:n]
     import narwhals.stable.v2 as nw
 
     return nw.from_native(frame, eager_only=True).head(n).to_native()
@@ -116,39 +129,23 @@ def _known(table: Any) -> tuple[Any, list[str]]:
     import narwhals.stable.v2 as nw
 
     if not is_frame(table):
-        advice = "Pass a frame of pandas or polars, an Arrow table or a DuckDB relation"
-        if isinstance(table, (str, PathLike)):
-            advice = "Pass what auucmax.data.read_table reads from it"
         raise ValueError(
-            f"the table should be a frame with named columns, got {type(table).__name__}. {advice}."
+            f"the table should be a frame with named columns, got {type(table).__name__}. Pass a "
+            f"frame of pandas or polars, an Arrow table or a DuckDB relation; files are read by "
+            f"auucmax.data.read_table."
         )
     try:
         known: Any = nw.from_native(table)
-    except nw.exceptions.DuplicateError:
-        raise _repeated(list(table.column_names)) from None
+    except nw.exceptions.DuplicateError:  # of an Arrow table
+        return None, list(table.column_names)
     if known.implementation.is_spark_like():
         raise ValueError(
             "the table should be in one machine's memory, got a DataFrame of Spark. Use "
             "auucmax.spark, which works where its rows are, or pass table.toArrow() if they fit."
         )
-    names = list(table.columns) if known.implementation.is_duckdb() else known.collect_schema()
-    if len(set(names)) < len(names):
-        raise _repeated(list(names))
-    return known, list(names)
-
-
-def _without_objects(known: Any) -> Any:
-    """Raise a ValueError for columns of Python objects, which Arrow cannot represent."""
-    import narwhals.stable.v2 as nw
-
-    if known.implementation.is_polars():
-        objects = [name for name, own in known.collect_schema().items() if own == nw.Object]
-        if objects:
-            raise ValueError(
-                f"columns should hold numbers, texts, booleans or dates, got Python objects "
-                f"(Object of polars) in {listed(objects)}. Cast them to one of these, or drop them."
-            )
-    return known
+    return known, list(
+        table.columns if known.implementation.is_duckdb() else known.collect_schema()
+    )
 
 
 def _arrow(known: Any) -> Any:
@@ -157,53 +154,23 @@ def _arrow(known: Any) -> Any:
     return (known.collect("pyarrow") if hasattr(known, "collect") else known).to_arrow()
 
 
-def _series(column: Any) -> pd.Series:
+def series_of(column: Any) -> pd.Series:
     """Convert an Arrow column to a series without changing its values."""
+    import pyarrow
     from pyarrow import types
 
     if types.is_decimal(column.type):  # floats would round, and objects are slow
+        if column.type.bit_width < 128:  # whose texts pandas cannot count
+            column = column.cast(pyarrow.decimal128(column.type.precision, column.type.scale))
         return column.to_pandas(types_mapper=pd.ArrowDtype)
     if types.is_dictionary(column.type):
         try:
             return column.to_pandas()
         except (ValueError, TypeError, NotImplementedError):  # a level twice, or a missing one
-            return _series(column.cast(column.type.value_type))
+            return series_of(column.cast(column.type.value_type))
     if types.is_string_view(column.type):
         column = column.cast("large_string")
     exact = _WITH_MISSING.get(str(column.type)) if column.null_count else None
     return column.to_pandas(
         date_as_object=False, types_mapper=None if exact is None else lambda _: exact
-    )
-
-
-def _without_arrow_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert columns with Arrow types to the types used for Arrow tables."""
-    typed = [name for name, own in frame.dtypes.items() if isinstance(own, pd.ArrowDtype)]
-    if not typed:
-        return frame
-    import pyarrow as pa
-
-    arrow = pa.Table.from_pandas(frame[typed], preserve_index=False)
-    return frame.assign(**{name: _series(arrow[name]).set_axis(frame.index) for name in typed})
-
-
-def _text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise _repeated(names)
-    if all(isinstance(name, str) for name in frame.columns):
-        return frame
-    return frame.set_axis(names, axis=1)
-
-
-def _check_there(columns: Sequence[str] | None, names: list[str], also: Sequence[str]) -> None:
-    if unknown := [name for name in columns or () if name not in names]:
-        raise ValueError(unknown_columns_message("the table", unknown, names, also))
-
-
-def _repeated(names: list[str]) -> ValueError:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    return ValueError(
-        f"the table should have columns of different names, got {listed(repeated)} more than "
-        f"once. Rename or drop them."
     )

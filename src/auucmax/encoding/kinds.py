@@ -11,7 +11,7 @@ The texts that stand for values are the same from CSV, Parquet, SQL or Python. A
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -154,23 +154,18 @@ def outcome_numbers(column: pd.Series) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column.dtype):  # booleans are
         return column
     try:
-        codes, levels = pd.factorize(column.astype(object))
-    except TypeError as error:  # lists, say
-        raise ValueError(
-            f"the outcome {column.name!r} should hold numbers, or yes and no, got values such as "
-            f"{str(column[column.notna()].iloc[0])[:50]!r}. Convert the column to numbers first."
-        ) from error
-    words = [str(level).strip().casefold() for level in levels]
-    for one, zero in _ANSWERS:
-        if words and set(words) <= {one, zero}:
-            numbers = np.array([float(word == one) for word in words] + [np.nan])
-            return pd.Series(numbers[codes], index=column.index, name=column.name)
-    try:
+        levels = column.dropna().unique()
+        words = {level: str(level).strip().casefold() for level in levels}
+        for one, zero in _ANSWERS:
+            if words and set(words.values()) <= {one, zero}:
+                numbers = {level: float(word == one) for level, word in words.items()}
+                return column.astype(object).map(numbers).astype(float)
         pd.to_numeric(pd.Series(levels))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:  # lists cannot even be told apart
+        examples = listed(sorted({str(value)[:50] for value in column.dropna()}))
         raise ValueError(
-            f"the outcome {column.name!r} should hold numbers, or yes and no, got "
-            f"{listed(sorted(map(str, levels)))}. Convert the column to numbers first."
+            f"the outcome {column.name!r} should hold numbers, or yes and no, got {examples}. "
+            f"Convert the column to numbers first."
         ) from error
     return column
 
@@ -196,25 +191,7 @@ def kind_of(series: pd.Series) -> str:
     >>> kind_of(pd.Series(["a", None])), kind_of(pd.Series([True])), kind_of(pd.Series([None]))
     ('category', 'boolean', 'empty')
     """
-    if (kind := kind_of_type(series.dtype)) is not None:
-        return kind
-    values = series.astype(object)
-    if (kind := _INFERRED.get(pd.api.types.infer_dtype(values, skipna=True))) is not None:
-        return kind
-    classes = set(map(type, values[values.notna()]))
-    if not all(issubclass(own, (str, bool, np.bool_, Real, Decimal)) for own in classes):
-        raise unknown_kind(series)
-    # A bool is a Real, but True beside 2 is no number.
-    return "mixed" if any(issubclass(own, (str, bool, np.bool_)) for own in classes) else "number"
-
-
-def kind_of_type(dtype: Any) -> str | None:
-    """Kind implied by a pandas or Arrow dtype; None if the values must decide.
-
-    >>> kind_of_type(np.dtype("int8")), kind_of_type(np.dtype(object))
-    ('number', None)
-    """
-    types = pd.api.types
+    dtype, types = series.dtype, pd.api.types
     if isinstance(dtype, (pd.CategoricalDtype, pd.StringDtype)):
         return "category"
     if types.is_bool_dtype(dtype):
@@ -223,7 +200,16 @@ def kind_of_type(dtype: Any) -> str | None:
         return "number"
     if isinstance(dtype, pd.ArrowDtype) and dtype.type is str:
         return "category"
-    return "date" if types.is_datetime64_any_dtype(dtype) else None
+    if types.is_datetime64_any_dtype(dtype):
+        return "date"
+    values = series.astype(object)
+    if (kind := _INFERRED.get(pd.api.types.infer_dtype(values, skipna=True))) is not None:
+        return kind
+    classes = set(map(type, values[values.notna()]))
+    if not all(issubclass(own, (str, bool, np.bool_, Real, Decimal)) for own in classes):
+        raise unknown_kind(series)
+    # A bool is a Real, but True beside 2 is no number.
+    return "mixed" if any(issubclass(own, (str, bool, np.bool_)) for own in classes) else "number"
 
 
 def unknown_kind(series: pd.Series) -> ValueError:
@@ -247,14 +233,15 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
     if kind == "date":
         micro = moments_of(series).dt.tz_localize(None).to_numpy().astype("datetime64[us]")
         return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _DAY_IN_MICROSECONDS)
-    if series.dtype == object:
-        series = series.where(series.notna(), np.nan)
     if isinstance(series.dtype, np.dtype) and series.dtype != object:
         values = np.asarray(series, dtype=np.float64)
     else:
         values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     if finite and (n_infinite := int(np.isinf(values).sum())):
-        raise infinite_numbers(series.name, n_infinite)
+        raise ValueError(
+            f"column {series.name!r} should hold finite numbers, got {n_infinite} infinite. Clip "
+            f"them, or make them missing."
+        )
     return values
 
 
@@ -271,56 +258,26 @@ def moments_of(series: pd.Series) -> pd.Series:
     return series.astype(object).astype("datetime64[us, UTC]")
 
 
-def infinite_numbers(name: Any, count: int) -> ValueError:
-    """Error for a column with infinite numbers."""
-    return ValueError(
-        f"column {name!r} should hold finite numbers, got {count} infinite. Clip them, or make "
-        f"them missing."
-    )
-
-
 def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
     """Number of rows per value, if a complete numeric column is probably a code; else None.
 
-    See :func:`are_codes`.
+    Its values are 3 to 10 whole numbers, which repeat: twice on average, and two of them in so many
+    rows that they make levels. (Levels of fewer rows would tell less than the numbers do.) Codes
+    are often written so, and levels of what is a quantity cost next to nothing.
 
     >>> code_counts(np.array([3.0, 1.0, 2.0, 1.0, 3.0, 3.0]), fewest_rows=2)
     {1: 2, 2: 1, 3: 3}
     >>> code_counts(np.array([0.5, 1.0, 2.0, 1.0, 2.0, 0.5]), fewest_rows=2)
     """
-    counts = value_counts(values)
-    if counts is None or not are_codes(counts, fewest_rows):
-        return None
-    return {int(value): n for value, n in sorted(counts.items())}
-
-
-def value_counts(values: Floats) -> dict[float, int] | None:
-    """Number of rows per value, if they are few whole numbers without missing ones; else None.
-
-    The first rows decide for most columns.
-    """
-    for some in (values[:_FIRST_LOOK], values):
-        found = pd.unique(some)
-        if len(found) > MOST_CODES or (found != np.rint(found)).any():
+    for some in (values[:_FIRST_LOOK], values):  # the first rows decide for most columns
+        codes, found = pd.factorize(some, sort=True)
+        whole = (found == np.rint(found)) & (np.abs(found) < _EXACT)
+        if len(found) > MOST_CODES or not whole.all():
             return None
-    known = np.sort(found)
-    rows = np.bincount(np.searchsorted(known, values), minlength=len(known))
-    return dict(zip(known.tolist(), rows.tolist(), strict=True))
-
-
-def are_codes(counts: Mapping[float, int], fewest_rows: int) -> bool:
-    """Whether numbers, by their frequencies, are probably codes rather than quantities.
-
-    They are 3 to 10 whole numbers, which repeat: twice on average, and two of them in so many rows
-    that they make levels. (Levels of fewer rows would tell less than the numbers do.) Codes are
-    often written so, and levels of what is a quantity cost next to nothing.
-    """
-    return (
-        FEWEST_CODES <= len(counts) <= MOST_CODES
-        and all(float(value).is_integer() and abs(value) < _EXACT for value in counts)
-        and sum(counts.values()) >= 2 * len(counts)
-        and sum(n >= fewest_rows for n in counts.values()) >= 2
-    )
+    rows = np.bincount(codes)
+    if len(found) < FEWEST_CODES or len(values) < 2 * len(found) or (rows >= fewest_rows).sum() < 2:
+        return None
+    return dict(zip(map(int, found), rows.tolist(), strict=True))
 
 
 def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
@@ -329,11 +286,9 @@ def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
     >>> code_places(np.array([2.0, np.nan, 5.0, 1.0]), ["1", "2"])
     array([ 1, -1,  2,  0])
     """
-    known = np.array([float(level) for level in levels])
-    places = np.searchsorted(known, values)
-    is_level = known[np.minimum(places, len(known) - 1)] == values
-    found = np.where(is_level, places, len(known))
-    return np.where(np.isnan(values), -1, found).astype(np.intp, copy=False)
+    places = pd.Index([float(level) for level in levels]).get_indexer(values)
+    places[(places < 0) & ~np.isnan(values)] = len(levels)
+    return places
 
 
 def are_number_texts(present: pd.Series) -> bool:
@@ -362,11 +317,11 @@ def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]
     codes, found = pd.factorize(array)
     values = np.asarray(found)  # single precision stays: its 0.1 prints as such
     if pd.api.types.infer_dtype(values) == "string":
-        return codes.astype(np.intp, copy=False), [str(text) for text in values]
+        return codes, values.tolist()
     text_of_value = np.array([_exact_text(value, series.name) for value in values], dtype=object)
     # Different values may have one text, such as 1 and 1.0 in a column of objects.
     own, texts = pd.factorize(text_of_value)
-    return np.append(own, -1)[codes].astype(np.intp, copy=False), [str(text) for text in texts]
+    return np.append(own, -1)[codes], texts.tolist()
 
 
 def _exact_text(value: Any, name: Any) -> str:
@@ -393,5 +348,6 @@ def truths_of(series: pd.Series, kind: str) -> tuple[Floats, list[Any]]:
         return values, values[~np.isin(values, (0, 1)) & ~np.isnan(values)].tolist()
     codes, texts = texts_of(series, kind)
     places, unknown = places_of(texts, TRUTHS)
-    is_known = (places >= 0) & (places < len(TRUTHS))
-    return np.where(is_known, places % 2, np.nan)[codes], unknown
+    # Unknown texts have the place after all levels, and missing ones the last.
+    numbers = np.array([0.0, 1.0, 0.0, 1.0, np.nan, np.nan])
+    return numbers[places][codes], unknown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
@@ -28,10 +29,9 @@ from auucmax.estimators.learning_rows import (
     search_rows,
 )
 from auucmax.estimators.norm_search import (
-    Candidate,
+    LinearObjective,
     LinearPath,
     TopFit,
-    TrainingRows,
     heaps,
     warn_of_failure,
 )
@@ -41,7 +41,7 @@ from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RankingKind
 from auucmax.pairs import Surrogate, get_surrogate, scores
 from auucmax.rows import ArrayRows, HashedPart, Rows, part_of
-from auucmax.solvers import TOLERANCE
+from auucmax.solvers import TOLERANCE, BallSolution
 
 SELECTIONS = ("bound", "cv", "certificate", None)
 SOLVERS = ("auto", "newton", "lbfgs", "projected", "adam")
@@ -53,10 +53,6 @@ RARE_ROWS = 1000  #: of each outcome and arm, on average, that they should hold
 N_FOLDS = 5
 REFIT_TOLERANCE = 1e-7  #: of the fit on all rows, which begins near its end
 FOLD_TOLERANCE = 1e-4  #: of the fits that are only compared
-_WEIGHTS = (
-    "sample_weight should be equal for all rows with selection='certificate', got different "
-    "weights: certificates are for unweighted rows. Use selection='cv'."
-)
 
 
 class AUUCMax(UpliftEstimator):
@@ -186,22 +182,19 @@ class AUUCMax(UpliftEstimator):
             partition and its place there.)
         y, treatment, sample_weight : as for every model; see :class:`UpliftEstimator`.
         """
-        if isinstance(X, Rows):
-            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight}
-            if named := [name for name, value in given.items() if value is not None]:
-                raise ValueError(
-                    f"{named[0]} should be left out with rows that are read batch by batch, which "
-                    f"bring it with them; got one. Call fit(rows)."
-                )
-            self.n_features_in_ = len(X.names)
-            self.feature_names_in_ = np.array(X.names, dtype=object)
-            self._fit_rows(scaled_weights(X))
-            return self
-        if y is None:
-            raise TypeError(
-                "y should be given with X, got none. Call fit(X, y, treatment=treatment)."
-            )
-        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight)
+        if not isinstance(X, Rows):
+            return super().fit(X, y, treatment=treatment, sample_weight=sample_weight)  # type: ignore[arg-type]
+        given = {"y": y, "treatment": treatment, "sample_weight": sample_weight}
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    name, "left out with rows that are read batch by batch, which bring it",
+                    "one", "Call fit(rows).",
+                )  # fmt: skip
+        self.n_features_in_ = len(X.names)
+        self.feature_names_in_ = np.array(X.names, dtype=object)
+        self._fit_rows(scaled_weights(X))
+        return self
 
     def score(
         self,
@@ -217,17 +210,13 @@ class AUUCMax(UpliftEstimator):
         """
         if isinstance(X, Rows):
             return score_levels(X, self).auuc()
-        if y is None:
-            raise TypeError("y should be given with X, got none. Pass y and treatment.")
-        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
+        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)  # type: ignore[arg-type]
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        if self.selection == "certificate":
-            if sample_weight is not None and np.ptp(sample_weight) > 0:
-                raise ValueError(_WEIGHTS)
-            sample_weight = None
+        if self.selection == "certificate" and sample_weight is not None:
+            sample_weight = sample_weight if np.ptp(sample_weight) > 0 else None
         self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
 
     def _fit_rows(self, rows: Rows) -> None:
@@ -241,11 +230,24 @@ class AUUCMax(UpliftEstimator):
         seed, kept = seed_of(self.random_state), None
         if self.selection == "certificate":
             if rows.weighted:
-                raise ValueError(_WEIGHTS)
+                raise InputError(
+                    "sample_weight", "equal for all rows with selection='certificate'",
+                    "different weights",
+                    "Certificates are for unweighted rows: use selection='cv'.",
+                )  # fmt: skip
             rows, kept = (rows.part(HashedPart(2, (k,), seed)) for k in (0, 1))
         known = known_of(rows, self.scale)
         scaling = known.scaling
-        self._check_selection(known, rows)
+        if self.selection in ("bound", "certificate") and not known.levels.binary:
+            raise InputError(
+                "y", f"0 or 1 with selection={self.selection!r}", "other outcomes",
+                "Use selection='cv'.",
+            )  # fmt: skip
+        if self.selection == "certificate" and not known.counts.min():
+            raise InputError(
+                "each arm", "a mix of both outcomes in the training half", "one in an arm",
+                "There are too few rows to keep half apart: use selection='cv' or 'bound'.",
+            )  # fmt: skip
         if self.scale == "none":
             warn_of_ranges(scaling)
         in_memory = isinstance(rows, ArrayRows)
@@ -255,34 +257,36 @@ class AUUCMax(UpliftEstimator):
             most = known.n_rows  # nothing to spare: a start from 0 takes as many steps
         share = 1.0
         if known.n_rows > most:
-            rare = RARE_ROWS / max(known.counts(rows).min(), 1)
+            rare = RARE_ROWS / max(known.counts.min(), 1)
             share = max(most, min(rare * known.n_rows, fit_in)) / known.n_rows
         # A separate seed: folds of the rows that are drawn should not follow from the draw.
         few, self.radius_ = search_rows(rows, known, share, seed ^ 1)
         self.search_rows_ = len(few.y)
         is_whole = self.search_rows_ == known.n_rows
         if self.solver == "adam" and not is_whole and not in_memory:
-            raise ValueError(
-                "solver='adam' should have all rows in memory, got more rows than that, read batch "
-                "by batch. Use solver='auto'."
-            )
-        path = LinearPath(get_surrogate(self.surrogate), self.solver, self.random_state)
+            raise InputError(
+                "solver", "'auto' for rows that do not fit into memory", "'adam'",
+                "Adam draws batches of rows in memory.",
+            )  # fmt: skip
+        path, surrogate = LinearPath(self.solver, self.random_state), get_surrogate(self.surrogate)
         judges = None  # held-out rows that candidates are compared on
         if kept is not None:
             judges = (
                 kept if isinstance(kept, ArrayRows) else search_rows(kept, known, share, seed)[0]
             )
-        best, self.paper_bound_, top = self._choose(path, few, known, judges)
+        training = known.objective(few, self.weights, surrogate)
+        point, best, top = self._choose(path, training, few, known, judges)
         if not is_whole:  # once on all rows, from where a part of them led
-            whole = known.training(rows, self.weights, 0 if top is None else top.level)
-            (best,) = path.refit(whole, [best], top, REFIT_TOLERANCE)
+            level = 0 if top is None else top.level
+            whole = known.objective(rows, self.weights, surrogate, level)
+            (best,) = path.fit(whole, [point], top, [best], REFIT_TOLERANCE)
         self.scaled_coef_ = best.w
-        self.coef_ = best.coef
-        self.intercept_ = -float(best.coef @ scaling.shift)
-        self.scaling_, self.norm_ = scaling, best.norm
-        self.residual_ = best.solution.residual
-        self.converged_ = best.solution.residual <= TOLERANCE
-        self.n_parameters_ = len(best.coef) + 1
+        self.coef_ = best.w * scaling.factor
+        self.intercept_ = -float(self.coef_ @ scaling.shift)
+        self.scaling_, self.norm_ = scaling, best.radius
+        self.residual_ = best.residual
+        self.converged_ = best.residual <= TOLERANCE
+        self.n_parameters_ = len(best.w) + 1
         self.gap_share_ = known.levels.share
         warn_of_failure(best, self.solver)
         if known.checksum is not None:
@@ -302,14 +306,17 @@ class AUUCMax(UpliftEstimator):
             self.checksum_ += others
 
     def _choose(
-        self, path: LinearPath, few: ArrayRows, known: Known, judges: ArrayRows | None
-    ) -> tuple[Candidate, LowerBound | None, TopFit | None]:
-        """Select the best candidate; return it with its bound and the fit on the largest ball.
+        self,
+        path: LinearPath,
+        training: LinearObjective,
+        few: ArrayRows,
+        known: Known,
+        judges: ArrayRows | None,
+    ) -> tuple[tuple[float, float | None], BallSolution, TopFit | None]:
+        """Select a point of the grid; return it, its solution and the fit on the largest ball.
 
-        The bound is None without a choice, and of outcomes that are not 0/1. ``judges`` are
-        held-out rows to select by.
+        ``training`` is the objective of ``few``; ``judges`` are held-out rows to select by.
         """
-        training = known.training(few, self.weights)
         relative, norms = False, list[float]()
         if self.selection is None:
             norms = [np.inf if self.norm is None else float(self.norm)]
@@ -321,8 +328,8 @@ class AUUCMax(UpliftEstimator):
         rates: Sequence[float | None] = [None]
         if self.solver == "adam":  # the first rate, where nothing is to be selected
             rates = list(self.learning_rates)[: None if self.selection else 1]
-        top = None
-        if relative or (path.surrogate.convex and self.solver != "adam"):
+        begin, top = time.perf_counter(), None
+        if relative or (training.surrogate.convex and self.solver != "adam"):
             top = path.top_fit(training, np.inf if relative else max(norms))
         if relative and top is not None:
             # A trial in which no feature tells anything has a free norm of 0.
@@ -332,60 +339,60 @@ class AUUCMax(UpliftEstimator):
         found = path.fit(training, grid, top)
         table = pd.DataFrame(
             {
-                "norm": [own.norm for own in found],
-                "learning_rate": [own.learning_rate for own in found],
+                "norm": [norm for norm, _ in grid],
+                "learning_rate": [rate for _, rate in grid],
                 "norm_reached": [float(np.linalg.norm(own.w)) for own in found],
-                "loss": [own.solution.value for own in found],
+                "loss": [own.value for own in found],
                 "train_auuc": np.nan,
                 "paper_bound": np.nan,
-                "converged": [own.solution.converged for own in found],
-                "residual": [own.solution.residual for own in found],
-                "evaluations": [own.solution.n_evaluations for own in found],
-                "seconds": [own.seconds for own in found],
+                "converged": [own.converged for own in found],
+                "residual": [own.residual for own in found],
+                "evaluations": [own.n_evaluations for own in found],
+                "seconds": (time.perf_counter() - begin) / len(grid),
             }
         )
-        self.selection_path_ = table
+        self.selection_path_, self.paper_bound_ = table, None
         if self.selection is None:  # nothing to choose
             table["chosen"] = True
-            return found[0], None, top
-        is_binary, bounds = known.levels.binary, list[LowerBound]()
-        radius = scaled_radius(few.X, known.scaling)
-        counts = heap_weights(few, known.levels).tolist()
-        for own in found:
+            return grid[0], found[0], top
+        factor = training.factor
+        table["train_auuc"] = [_auuc(training.rows, own.w * factor, "separate") for own in found]
+        if known.levels.binary:  # the bound is proved for no other outcomes
+            counts = heap_weights(few, known.levels).tolist()
+            radius = scaled_radius(few.X, known.scaling)
             # Without a constraint the norm that was reached stands for Lambda.
-            norm = own.norm if np.isfinite(own.norm) else float(np.linalg.norm(own.w))
-            auuc, gap = _auuc(training.rows, own.coef, "separate"), np.nan
-            if is_binary:  # the bound is proved for no other outcomes
-                gap = paper_gap(*counts, norm=norm, radius=radius, delta=self.delta)
-            bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
-        table["train_auuc"] = [bound.estimate for bound in bounds]
-        table["paper_bound"] = [bound.lower for bound in bounds]
-        best = 0
+            lambdas = table["norm"].where(np.isfinite(table["norm"]), table["norm_reached"])
+            gaps = [paper_gap(*counts, norm=n, radius=radius, delta=self.delta) for n in lambdas]
+            table["paper_bound"] = table["train_auuc"] - gaps
+        by = "paper_bound"
         if judges is not None:
-            moved = known.scaling.of(judges)
-            table["held_out_auuc"] = [_auuc(moved, own.coef) for own in found]
-            best = int(np.argmax(table["held_out_auuc"]))
+            by, moved = "held_out_auuc", known.scaling.of(judges)
+            table[by] = [_auuc(moved, own.w * factor) for own in found]
         elif self.selection == "cv" and len(grid) > 1:
-            mean, error = self._cross_validated(path, training, found, top)
-            table["cv"], table["cv_standard_error"] = mean, error
-            best = int(np.argmax(mean))
-        elif len(grid) > 1:
-            best = int(np.argmax(table["paper_bound"]))
+            by = "cv"
+            values = self._cross_validated(path, training, grid, found, top)
+            table["cv"] = values.mean(axis=0)
+            table["cv_standard_error"] = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        best = int(np.argmax(table[by])) if len(grid) > 1 else 0
         table["chosen"] = np.arange(len(grid)) == best
-        return found[best], bounds[best] if is_binary else None, top
+        if known.levels.binary:
+            lower, auuc = table.loc[best, ["paper_bound", "train_auuc"]].tolist()
+            self.paper_bound_ = LowerBound("paper", lower=lower, estimate=auuc, delta=self.delta)
+        return grid[best], found[best], top
 
     def _cross_validated(
         self,
         path: LinearPath,
-        training: TrainingRows,
-        candidates: list[Candidate],
+        training: LinearObjective,
+        grid: Sequence[tuple[float, float | None]],
+        near: list[BallSolution],
         top: TopFit | None,
-    ) -> tuple[Floats, Floats]:
-        """Mean cross-validated AUUC of each candidate norm, with its standard error."""
+    ) -> Floats:
+        """AUUC of each fold and point of the grid, (folds, points)."""
         rows, levels, seed = training.rows, training.levels, seed_of(self.random_state)
-        assert isinstance(rows, ArrayRows)  # rows are searched in memory
-        fewest = np.bincount(heaps(rows.y, rows.treated, levels), minlength=4).min()
-        if fewest < 20 * N_FOLDS:  # too rare to be left to chance: each fold has its share
+        assert isinstance(rows, ArrayRows)
+        if np.bincount(heaps(rows, levels), minlength=4).min() < 20 * N_FOLDS:
+            # Too rare to be left to chance: each fold has its share.
             cut = float(np.nextafter(levels.cut_point, -np.inf))
             fold = fold_codes(rows, N_FOLDS, seed, cut)
         else:
@@ -393,11 +400,10 @@ class AUUCMax(UpliftEstimator):
         found = []
         for k in range(int(fold.max()) + 1):
             others = training.take(np.flatnonzero(fold != k))
-            fitted = path.refit(others, candidates, top, FOLD_TOLERANCE)
+            fitted = path.fit(others, grid, top, near, FOLD_TOLERANCE)
             test = rows.take(np.flatnonzero(fold == k))
-            found.append([_auuc(test, own.coef) for own in fitted])
-        values = np.array(found)
-        return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            found.append([_auuc(test, own.w * training.factor) for own in fitted])
+        return np.array(found)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
@@ -409,19 +415,6 @@ class AUUCMax(UpliftEstimator):
                 "Fit with scale='min-max'.",
             )  # fmt: skip
         return Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
-
-    def _check_selection(self, known: Known, rows: Rows) -> None:
-        """Raise a ValueError if the selection criterion does not support these outcomes."""
-        if self.selection in ("bound", "certificate") and not known.levels.binary:
-            raise InputError(
-                "y", f"0 or 1 with selection={self.selection!r}", "other outcomes",
-                "Use selection='cv'.",
-            )  # fmt: skip
-        if self.selection == "certificate" and not known.counts(rows).min():
-            raise InputError(
-                "each arm", "a mix of both outcomes in the training half", "one in an arm",
-                "There are too few rows to keep half apart: use selection='cv' or 'bound'.",
-            )  # fmt: skip
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")
@@ -456,4 +449,4 @@ def _auuc(rows: Rows, coef: Floats, ranking: RankingKind = "joint") -> float:
     """AUUC of the scores X coef of rows in memory."""
     assert isinstance(rows, ArrayRows)
     X, y, treated, weight = rows.columns
-    return Levels.of_rows(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)
+    return Levels(ScoredRows(y, scores(X, coef), treated, weight)).auuc(ranking)

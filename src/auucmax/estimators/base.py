@@ -52,23 +52,19 @@ def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
         return model.fit(X, y, **rows)
 
 
-def copy_with(model: Any, **values: Any) -> Any:
-    """Clone a model and set these parameters, also in nested models.
+def free_random_states(model: Any) -> list[str]:
+    """Names of unset random states, also in nested models.
 
-    >>> from auucmax import TwoModels
-    >>> copy_with(TwoModels(control="b"), control=None).control is None
-    True
+    A model that a clone shares, because it is fitted already, is the user's own: left out.
     """
     copy = clone(model)
-    own = _own_parameters(model, copy)
-    return copy.set_params(**{name: values[last] for name, last in own.items() if last in values})
-
-
-def free_random_states(model: Any) -> list[str]:
-    """Names of unset random states, also in nested models."""
-    copy = clone(model)
-    own, values = _own_parameters(model, copy), copy.get_params()
-    return [name for name, last in own.items() if last == "random_state" and values[name] is None]
+    given, copied = {"": model} | model.get_params(), {"": copy} | copy.get_params()
+    found = []
+    for name, value in copied.items():
+        owner, _, last = name.rpartition("__")
+        if last == "random_state" and value is None and copied[owner] is not given[owner]:
+            found.append(name)
+    return found
 
 
 def count_parameters(*models: Any) -> int | None:
@@ -106,18 +102,6 @@ def _count(model: Any) -> int | None:
         members = model.estimators_
         return count_parameters(*(members.ravel() if isinstance(members, np.ndarray) else members))
     return None
-
-
-def _own_parameters(model: Any, copy: Any) -> dict[str, str]:
-    """Full parameter names of a clone, with their last parts.
-
-    A model that a clone shares, because it is fitted already, is the user's own: left out.
-    """
-    given, copied = {"": model} | model.get_params(), {"": copy} | copy.get_params()
-    parts = {name: name.rpartition("__") for name in copied if name}
-    return {
-        name: last for name, (owner, _, last) in parts.items() if copied[owner] is not given[owner]
-    }
 
 
 def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floats | None:
@@ -159,10 +143,10 @@ def fold_codes(rows: ArrayRows, n_folds: int, seed: int, cut: float = 0.5) -> ND
     stratum = 2 * rows.treated.astype(np.int64) + (rows.y > cut)
     fewest = int(np.bincount(stratum, minlength=4).min())
     if fewest < 2:
-        raise ValueError(
-            f"each arm should have at least 2 rows of each outcome, got {fewest} in one. "
-            f"Collect more rows."
-        )
+        raise InputError(
+            "each arm", "one with at least 2 rows of each outcome", f"{fewest} in one",
+            "Collect more rows.",
+        )  # fmt: skip
     n_folds = min(n_folds, fewest)
     hashes = hash_keys(rows.keys, seed) >> np.uint64(40)
     fold = np.empty(len(stratum), dtype=np.int64)
@@ -187,8 +171,8 @@ class UpliftEstimator(BaseEstimator):
     __metadata_request__score: ClassVar = {"treatment": True, "sample_weight": True}
 
     control: Any = None
-    #: Whether y must be 0 or 1.
-    _binary_outcome: ClassVar[bool] = False
+    #: Whether outcomes must be 0 or 1.
+    needs_binary: ClassVar[bool] = False
 
     def fit(
         self,
@@ -218,20 +202,15 @@ class UpliftEstimator(BaseEstimator):
             kept = np.flatnonzero(weight > 0)
             matrix, outcome, treated = _safe_indexing(matrix, kept), outcome[kept], treated[kept]
             weight = weight[kept]
-        if self._binary_outcome:
+        if self.needs_binary:
             _check_binary(outcome)
         self._fit(matrix, outcome, treated, weight)
         self.checksum_ = Checksum.of(matrix, outcome, treated)  # which certify knows them by
         return self
 
-    @property
-    def needs_binary(self) -> bool:
-        """Whether outcomes must be 0 or 1."""
-        return self._binary_outcome
-
     def predict(self, X: Any) -> Floats:
         """Predict scores, (n,); people with higher scores should be treated first."""
-        self._check_is_fitted()
+        check_is_fitted(self)
         return self._predict(self._check_rows(X, reset=False))
 
     def formula(self) -> Formula | RankMean:
@@ -240,7 +219,7 @@ class UpliftEstimator(BaseEstimator):
         Raises an InputError for a model whose scores are no sum of linear or logistic parts and
         trees.
         """
-        self._check_is_fitted()
+        check_is_fitted(self)
         return self._formula()
 
     def score(
@@ -290,33 +269,25 @@ class UpliftEstimator(BaseEstimator):
             "Fit another, or score in Python.",
         )  # fmt: skip
 
-    def _check_is_fitted(self) -> None:
-        check_is_fitted(self)
-
 
 def _check_size(X: Any) -> None:
     """Raise a ValueError for numbers whose squares overflow float64."""
     if isinstance(X, np.ndarray) and X.dtype == np.float64 and X.size:
         size = max(float(X.max()), -float(X.min()))
         if size > LARGEST:
-            raise ValueError(
-                f"X should hold numbers of at most {LARGEST:g} in size, got {size:g}: squares of "
-                f"it cannot be computed with. Clip them, or use another unit."
-            )
+            raise InputError(
+                "X", f"numbers of at most {LARGEST:g} in size, whose squares can be computed with",
+                f"{size:g}", "Clip them, or use another unit.",
+            )  # fmt: skip
 
 
 def _check_binary(y: Floats) -> None:
-    if y.min() == 0 and y.max() == 1 and np.array_equal(y, y.astype(bool)):
-        return
     levels = np.unique(y)
-    if not np.isin(levels, (0, 1)).all():
-        shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
-        raise ValueError(
-            f"y should be 0 or 1 for this model, got {shown}. Use a model for any outcome, as "
-            f"auto, shrunk, boosted, tm, mom or response (in Python: UpliftEnsemble, TwoModels, "
-            f"TransformedOutcome), or cut it at a threshold."
-        )
-    if len(levels) < 2:
-        raise ValueError(
-            f"y should have two levels, got {levels[0]:g} in all rows. There is nothing to learn."
-        )
+    if np.array_equal(levels, [0, 1]):
+        return
+    shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
+    raise InputError(
+        "y", "0 or 1 for this model, with rows of both", shown,
+        "Use a model for any outcome, such as auto, shrunk, boosted, tm, mom or response (in "
+        "Python: UpliftEnsemble, TwoModels, TransformedOutcome), or cut it at a threshold.",
+    )  # fmt: skip

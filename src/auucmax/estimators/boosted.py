@@ -188,7 +188,8 @@ class _Growing:
         self.y, self.d = y[order], np.asarray(treated[order] - path.share, dtype=np.float64)
         self.weight = np.ones(len(y)) if weight is None else weight[order]
         self.one = np.ones(len(y))
-        self.spread = loss.bend(float(np.average(self.y, weights=self.weight)))
+        mean = float(np.average(self.y, weights=self.weight))
+        self.spread = float(loss.hessian(np.array(loss.start(mean))))
         self.edges = np.searchsorted(fold[order], np.arange(int(fold.max()) + 2)).tolist()
 
     def chosen(

@@ -158,6 +158,7 @@ class Boosting:
                 rows = self.slope[own], self.y[own], self.weight[own]
                 kernel.pack(minus[own], binomial, *rows, self.scales, packed[own])
             splits, values = np.empty((how.n_leaves - 1, 4), np.int64), np.zeros(how.n_leaves)
+            room[0].fill(0)
             n_splits = kernel.grow(codes, packed, *known, node, room, splits, values)
             if not n_splits:
                 self.is_done = True

@@ -17,12 +17,7 @@ from sklearn.utils import get_tags
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
-from auucmax.estimators.base import (
-    UpliftEstimator,
-    copy_with,
-    count_parameters,
-    free_random_states,
-)
+from auucmax.estimators.base import UpliftEstimator, count_parameters, free_random_states
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.estimators.shrunk import ShrunkInteractions
@@ -115,11 +110,11 @@ class UpliftEnsemble(UpliftEstimator):
         seeds = np.random.SeedSequence(self.random_state).generate_state(len(given)).tolist()
         models: list[Any] = []
         for model in given:
-            free = free_random_states(model)
             seed = seeds[sum(type(one) is type(model) for one in models)]
-            # Members learn from an array of booleans, whatever the user's labels.
-            made = copy_with(model, control=None) if hasattr(model, "control") else clone(model)
-            models.append(made.set_params(**dict.fromkeys(free, seed)))
+            own = dict.fromkeys(free_random_states(model), seed)
+            if hasattr(model, "control"):  # members learn from booleans, whatever the user's labels
+                own["control"] = None
+            models.append(clone(model).set_params(**own))
         return models
 
     def _predict(self, X: NDArray[Any]) -> Floats:

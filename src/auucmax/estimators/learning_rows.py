@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from auucmax._errors import InputError
 from auucmax._validation import Floats
 from auucmax.data.hashing import Checksum
-from auucmax.estimators.norm_search import TrainingRows, heaps
+from auucmax.estimators.norm_search import LinearObjective, heaps
 from auucmax.estimators.scaling import (
     Scaling,
     column_squares,
@@ -21,54 +20,54 @@ from auucmax.estimators.scaling import (
     scaling_of,
     unit_rows,
 )
-from auucmax.pairs import OutcomeLevels
+from auucmax.pairs import OutcomeLevels, Surrogate
 from auucmax.pairs.outcomes import few_values, outcome_sums
 from auucmax.pairs.streamed import ClassSums, class_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Share
 
 
 class Known(NamedTuple):
-    """Statistics of the rows; ``sums`` and ``checksum`` only for streams."""
+    """Statistics of the rows; ``sums`` and ``checksum`` only for streams.
+
+    ``counts`` are the weights of treated rows with high and low outcomes, then of controls. High
+    outcomes are responses, if outcomes are 0/1; see ``OutcomeLevels``.
+    """
 
     n_rows: int
     levels: OutcomeLevels
     scaling: Scaling
+    counts: Floats
     sums: ClassSums | None = None
     checksum: Checksum | None = None
 
-    def counts(self, rows: Rows) -> Floats:
-        """Weights of treated rows with high and low outcomes, then of controls.
-
-        High outcomes are responses, if outcomes are 0/1; see ``OutcomeLevels``.
-        """
-        if self.sums is not None:
-            return self.levels.high_counts(self.sums.weights)
-        assert isinstance(rows, ArrayRows)  # sums of all others are known
-        return heap_weights(rows, self.levels)
-
-    def training(
-        self, rows: Rows, weights: str | tuple[float, float], level: int = 0
-    ) -> TrainingRows:
-        """Some or all of the rows, scaled; ``level`` is how fine the bins of a stream begin."""
+    def objective(
+        self,
+        rows: Rows,
+        weights: str | tuple[float, float],
+        surrogate: Surrogate,
+        level: int = 0,
+    ) -> LinearObjective:
+        """That of some or all of the rows; ``level`` is how fine the bins of a stream begin."""
         moved, more = self.scaling.of(rows), dict[str, Any]()
         if not isinstance(rows, ArrayRows):
             more = {"level": level, "known": self.sums if moved is rows else None}
         elif self.scaling.offset is None and len(rows.y) == self.n_rows:
             more = {"extremes": (self.scaling.low, self.scaling.high)}
-        return TrainingRows(moved, self.levels, weights, self.scaling.factor, **more)
+        factor = self.scaling.factor
+        return LinearObjective(moved, self.levels, weights, surrogate, factor, **more)
 
 
 def heap_weights(rows: ArrayRows, levels: OutcomeLevels) -> Floats:
     """Weights of treated rows with high and low outcomes, then of controls."""
-    found = np.bincount(heaps(rows.y, rows.treated, levels), rows.weight, minlength=4)
+    found = np.bincount(heaps(rows, levels), rows.weight, minlength=4)
     return found[[3, 2, 1, 0]].astype(np.float64)
 
 
 def known_of(rows: Rows, scale: str) -> Known:
     """Compute outcome levels and scaling, in one pass over a stream or a few more."""
     if isinstance(rows, ArrayRows):
-        scaling = fit_scaling(rows.X, scale, rows.weight)
-        return Known(len(rows.y), OutcomeLevels.of(rows), scaling)
+        scaling, levels = fit_scaling(rows.X, scale, rows.weight), OutcomeLevels.of(rows)
+        return Known(len(rows.y), levels, scaling, heap_weights(rows, levels))
     sums, squares, checksum, outcomes = rows.total(_binary_sums, _squares, checksum_of, few_values)
     _check(sums, rows.names)
     levels, extremes = OutcomeLevels.cut(rows, outcomes), sums.extremes
@@ -82,7 +81,8 @@ def known_of(rows: Rows, scale: str) -> Known:
     scaling = scaling_of(
         scale, extremes.low, extremes.high, squares=squares if scale == "column-l2" else None
     )
-    return Known(checksum.n_rows, levels, scaling, sums, checksum)
+    counts = levels.high_counts(sums.weights)
+    return Known(checksum.n_rows, levels, scaling, counts, sums, checksum)
 
 
 def checksum_of(batch: Batch) -> Checksum:
@@ -154,22 +154,14 @@ def scaled_weights(rows: Rows) -> Rows:
     if not rows.weighted:
         return rows
     ((n_rows, total, n_broken),) = rows.total(_weight_sums)
-    return rows.part(_Weighed(n_rows / total)) if n_broken else rows
+    return rows.part(partial(_reweighted, factor=n_rows / total)) if n_broken else rows
 
 
 def _weight_sums(batch: Batch) -> Floats:
     """Number of rows, total weight, and number of fractional weights."""
-    weight = batch.weight
-    assert weight is not None  # of rows that are weighted
+    weight = np.asarray(batch.weight)
     return np.array([len(weight), weight.sum(), (weight != np.rint(weight)).sum()])
 
 
-@dataclass(frozen=True)
-class _Weighed:
-    """A view that multiplies weights by a factor."""
-
-    factor: float
-
-    def __call__(self, batch: Batch) -> Batch:
-        assert batch.weight is not None  # of rows that are weighted
-        return batch._replace(weight=batch.weight * self.factor)
+def _reweighted(batch: Batch, factor: float) -> Batch:
+    return batch._replace(weight=factor * np.asarray(batch.weight))

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
@@ -70,7 +71,7 @@ def design_of(rows: ArrayRows, hinges: bool) -> Design:
     size = max(1_000, _SAMPLE_BYTES // (8 * max(len(rows.names), 1)))
     sample = Sample.of(np.asarray(rows.X), rows.keys, min(size, _SAMPLE), n_rows=len(rows.y))
     X = np.asarray(sample.values, dtype=np.float64)
-    fill = medians(X)
+    fill = pd.DataFrame(X).median().fillna(0.0).to_numpy()  # 0 for an empty column
     X = filled(X, fill)
     columns: list[int] = []
     knots: list[float] = []
@@ -96,15 +97,6 @@ def design_of(rows: ArrayRows, hinges: bool) -> Design:
     varies = deviation > 1e-9 * (1 + np.abs(centre))
     factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
     return Design(places, values, centre + first, factor, fill)
-
-
-def medians(X: Floats) -> Floats:
-    """Median of each column, ignoring missing values; 0 for an empty column."""
-    found = np.zeros(X.shape[1])
-    for k, column in enumerate(X.T):
-        present = column[~np.isnan(column)]
-        found[k] = np.median(present) if len(present) else 0.0
-    return found
 
 
 class PathRows:

@@ -39,13 +39,19 @@ class OverBaseModel(BaseEstimator):
     _adds_columns: ClassVar[bool] = False
 
     def _check_rows(self, X: Any, **how: Any) -> Any:
-        if how.get("reset", True):
-            check_model(self.estimator)
-            self._own_model = self.estimator is not None  # prediction goes by what was fitted
-        if self._own_model and not self._adds_columns and not _plain_numbers(X):
+        own, is_class = self.estimator, isinstance(self.estimator, type)
+        if own is not None and (
+            is_class or not (hasattr(own, "fit") and hasattr(own, "get_params"))
+        ):
+            raise InputError(
+                "estimator", "a scikit-learn classifier or regressor", repr(own),
+                "Pass an instance, such as LogisticRegression(), or None for the default.",
+            )  # fmt: skip
+        plain = issparse(X) or (not hasattr(X, "columns") and np.asarray(X).dtype.kind in "biufc")
+        if own is not None and not self._adds_columns and not plain:
             rows = X if hasattr(X, "shape") else np.asarray(X)
-            return validate_data(self, rows, skip_check_array=True, reset=how.get("reset", True))
-        if self._own_model:  # whether values may be missing is for the model to say
+            return validate_data(self, rows, skip_check_array=True, **how)
+        if own is not None:  # whether values may be missing is for the model to say
             how["ensure_all_finite"] = "allow-nan"
         return validate_data(self, X, dtype=[np.float64, np.float32], **how)
 
@@ -53,9 +59,6 @@ class OverBaseModel(BaseEstimator):
         if self.estimator is None:
             return fit_standardised(default, X, y, weight)
         return fit_model(clone(self.estimator), X, y, weight)
-
-    def _count(self, *models: Any) -> None:
-        self.n_parameters_: int | None = count_parameters(*models)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -71,7 +74,7 @@ class OverOneModel(OverBaseModel):
 
     def _fit_one(self, default: Any, X: Any, y: Floats, weight: Floats | None) -> None:
         self.model_ = self._fit_model(default, X, y, weight)
-        self._count(self.model_)
+        self.n_parameters_ = count_parameters(self.model_)
 
     def _predict(self, X: Any) -> Floats:
         return self._factor * mean_outcome(self.model_, X) + self._shift
@@ -123,7 +126,7 @@ class TwoModels(OverBaseModel, UpliftEstimator):
             rows, weight = _safe_indexing(X, np.flatnonzero(arm)), row_weights(sample_weight, arm)
             models.append(self._fit_model(default_model(y), rows, y[arm], weight))
         self.treated_model_, self.control_model_ = models
-        self._count(*models)
+        self.n_parameters_ = count_parameters(*models)
 
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
@@ -161,7 +164,7 @@ class ClassTransformation(OverOneModel, UpliftEstimator):
     """
 
     _factor, _shift = 2.0, -1.0
-    _binary_outcome: ClassVar[bool] = True
+    needs_binary: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -179,10 +182,10 @@ class ClassTransformation(OverOneModel, UpliftEstimator):
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         check_choice(self.balance, "balance", ("weights", "none"))
         if self.propensity is not None and self.balance == "none":
-            raise ValueError(
-                f"propensity should be None with balance='none', which makes no use of it; got "
-                f"{self.propensity!r}. Drop one of the two."
-            )
+            raise InputError(
+                "propensity", "None with balance='none', which makes no use of it",
+                repr(self.propensity), "Drop one of the two.",
+            )  # fmt: skip
         agrees = (y == treated).astype(np.float64)
         weight = row_weights(sample_weight)
         if self.balance == "weights":
@@ -232,10 +235,10 @@ class TransformedOutcome(OverOneModel, UpliftEstimator):
 
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         if self.estimator is not None and is_classifier(self.estimator):
-            raise ValueError(
-                f"estimator should be a regressor, since the target is not 0/1; got the classifier "
-                f"{type(self.estimator).__name__}. Use ClassTransformation with it, or a regressor."
-            )
+            raise InputError(
+                "estimator", "a regressor, since the target is not 0/1", repr(self.estimator),
+                "Use ClassTransformation with it, or a regressor.",
+            )  # fmt: skip
         share = treatment_probability(self.propensity, treated, sample_weight)
         target = np.where(treated, y / share, -y / (1 - share))
         self._fit_one(LinearRegression(), X, target, row_weights(sample_weight))
@@ -299,18 +302,16 @@ def fit_standardised(model: Any, X: NDArray[Any], y: Floats, weight: Floats | No
 def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
     """Fit a scikit-learn model, with weights if there are any."""
     if is_classifier(model):
-        levels = np.unique(y)
-        if not np.isin(levels, (0, 1)).all() or len(levels) < 2:
-            raise ValueError(
-                f"y should have both 0 and 1 among the rows of each model to fit a classifier, got "
-                f"{', '.join(f'{v:g}' for v in levels[:4])}. Collect more rows, or use "
-                f"a regressor."
-            )
+        if not np.array_equal(np.unique(y), [0, 1]):
+            raise InputError(
+                "y", "both 0 and 1 among the rows of each model to fit a classifier",
+                "other outcomes, or one of them", "Collect more rows, or use a regressor.",
+            )  # fmt: skip
         if not hasattr(model, "predict_proba"):
-            raise ValueError(
-                f"a classifier should have predict_proba, got {type(model).__name__}. Wrap it in "
-                f"CalibratedClassifierCV, or use another."
-            )
+            raise InputError(
+                "estimator", "a classifier with predict_proba", repr(model),
+                "Wrap it in CalibratedClassifierCV, or use another.",
+            )  # fmt: skip
         y = y.astype(np.int64)
     # The weights are ours to pass on, whatever the routing around us: no requests are needed.
     with config_context(enable_metadata_routing=False):
@@ -331,25 +332,10 @@ def _weight_name(model: Any) -> str:
         # A search, or another model around a model, passes on what it gets.
         inner = getattr(model, "estimator", getattr(model, "regressor", None))
         return "sample_weight" if inner is None else _weight_name(inner)
-    raise ValueError(
-        f"the model should take sample_weight, got {type(model).__name__}, which does not. "
-        f"Use another model, no weights, and balance='none' for class transformation."
-    )
-
-
-def check_model(estimator: Any) -> None:
-    """Validate a base model; None selects the default."""
-    if estimator is None:
-        return
-    is_class = isinstance(estimator, type)
-    if not is_class and hasattr(estimator, "fit") and hasattr(estimator, "get_params"):
-        return
-    got = f"the class {estimator.__name__}" if is_class else repr(estimator)
-    advice = f"an instance, {estimator.__name__}()" if is_class else "LogisticRegression(), say"
-    raise ValueError(
-        f"estimator should be a scikit-learn classifier or regressor, got {got}. Pass {advice}, or "
-        f"None for the default."
-    )
+    raise InputError(
+        "estimator", "a model that takes sample_weight", repr(model),
+        "Use another model, no weights, and balance='none' for class transformation.",
+    )  # fmt: skip
 
 
 def _allows_nan(estimator: Any) -> bool:
@@ -358,11 +344,6 @@ def _allows_nan(estimator: Any) -> bool:
     if hasattr(estimator, "steps"):  # what the first step takes, though a pipeline's tags deny it
         return _allows_nan(estimator.steps[0][1])
     return bool(get_tags(estimator).input_tags.allow_nan)
-
-
-def _plain_numbers(X: Any) -> bool:
-    """Whether X is plain numeric and should be validated here."""
-    return issparse(X) or (not hasattr(X, "columns") and np.asarray(X).dtype.kind in "biufc")
 
 
 def mean_outcome(model: Any, X: Any) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from auucmax._errors import level_of_caller
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Floats
 from auucmax.pairs import (
     OutcomeLevels,
     PairObjective,
@@ -40,20 +39,52 @@ _BATCH = 1000
 _VALIDATION_PART = 5
 
 
-def heaps(y: Floats, treated: Bools, levels: OutcomeLevels) -> NDArray[np.intp]:
+def heaps(rows: ArrayRows, levels: OutcomeLevels) -> NDArray[np.intp]:
     """Heap of each row, 0..3: control with low and high outcome, then treated."""
-    return 2 * treated.astype(np.intp) + (y >= levels.cut_point)
+    return 2 * rows.treated.astype(np.intp) + (rows.y >= levels.cut_point)
 
 
 class LinearObjective:
-    """The objective as a function of w, the coefficients of scaled columns.
+    """The objective of rows as a function of w, the coefficients of scaled columns.
 
     Scaling the columns of X by ``factor`` is scaling the coefficients, so X is not copied: gradient
     and Hessian follow by the chain rule. Shifts of columns cancel in differences of scores.
+
+    ``more`` goes to the objective of pairs: ``extremes`` of the columns of arrays, the ``known``
+    sums and the ``level`` of rows that are read batch by batch.
     """
 
-    def __init__(self, pairs: PairObjective | StreamedObjective, factor: Floats) -> None:
-        self.pairs, self.factor = pairs, factor
+    def __init__(
+        self,
+        rows: Rows,
+        levels: OutcomeLevels,
+        weights: str | tuple[float, float],
+        surrogate: Surrogate,
+        factor: Floats,
+        **more: Any,
+    ) -> None:
+        self.rows, self.levels, self.weights = rows, levels, weights
+        self.surrogate, self.factor, self.more = surrogate, factor, more
+        self.pairs: PairObjective | StreamedObjective
+        how: dict[str, Any] = {"surrogate": surrogate, "weights": weights, "levels": levels} | more
+        if isinstance(rows, ArrayRows):
+            X, y, treated, weight = rows.columns
+            self.pairs = PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
+        else:
+            self.pairs = StreamedObjective(rows, **how)
+
+    def take(self, places: NDArray[Any]) -> LinearObjective:
+        """The objective of some of the rows in memory, by position."""
+        assert isinstance(self.rows, ArrayRows)  # others are never taken apart
+        some = self.rows.take(places)
+        return LinearObjective(some, self.levels, self.weights, self.surrogate, self.factor)
+
+    def convex(self) -> LinearObjective:
+        """This objective or, if its surrogate is not convex, that of s_poly."""
+        if self.surrogate.convex:
+            return self
+        how = self.rows, self.levels, self.weights, _CONVEX, self.factor
+        return LinearObjective(*how, **self.more)
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
         try:
@@ -68,68 +99,6 @@ class LinearObjective:
         w, pairs = w * self.factor, self.pairs
         rough = pairs.rough_hessian(w) if isinstance(pairs, PairObjective) else pairs.hessian(w)
         return rough * np.outer(self.factor, self.factor)
-
-
-class TrainingRows:
-    """Scaled training rows, with the objective of each surrogate.
-
-    ``factor`` (d,) of the columns; ``more`` goes to the objective: ``extremes`` of the columns of
-    arrays, the ``known`` sums and the ``level`` of rows that are read batch by batch.
-    """
-
-    def __init__(
-        self,
-        rows: Rows,
-        levels: OutcomeLevels,
-        weights: str | tuple[float, float],
-        factor: Floats,
-        **more: Any,
-    ) -> None:
-        self.rows, self.levels, self.weights, self.factor = rows, levels, weights, factor
-        self.more = more
-        self._made: dict[int, LinearObjective] = {}
-
-    def objective(self, surrogate: Surrogate) -> LinearObjective:
-        """The objective for a surrogate, cached because it is expensive to build."""
-        if id(surrogate) not in self._made:
-            how: dict[str, Any] = {
-                "surrogate": surrogate,
-                "weights": self.weights,
-                "levels": self.levels,
-            }
-            pairs: PairObjective | StreamedObjective
-            if isinstance(self.rows, ArrayRows):
-                X, y, treated, weight = self.rows.columns
-                pairs = PairObjective(
-                    X, y, treatment=treated, sample_weight=weight, **how, **self.more
-                )
-            else:
-                pairs = StreamedObjective(self.rows, **how, **self.more)
-            self._made[id(surrogate)] = LinearObjective(pairs, self.factor)
-        return self._made[id(surrogate)]
-
-    def take(self, places: NDArray[Any]) -> TrainingRows:
-        """Select rows in memory by position."""
-        assert isinstance(self.rows, ArrayRows)  # others are never taken apart
-        return TrainingRows(self.rows.take(places), self.levels, self.weights, self.factor)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A fitted candidate: ``solution.w`` for scaled features, ``coef`` for the originals."""
-
-    solution: BallSolution
-    coef: Floats
-    learning_rate: float | None
-    seconds: float
-
-    @property
-    def norm(self) -> float:
-        return self.solution.radius
-
-    @property
-    def w(self) -> Floats:
-        return self.solution.w
 
 
 class TopFit(NamedTuple):
@@ -147,109 +116,96 @@ class TopFit(NamedTuple):
 class LinearPath:
     """Fits a linear score for each (norm, learning rate) of a grid."""
 
-    surrogate: Surrogate
     solver: str = "auto"
     random_state: int | None = None
 
-    def top_fit(self, rows: TrainingRows, radius: float = np.inf) -> TopFit:
+    def top_fit(self, objective: LinearObjective, radius: float = np.inf) -> TopFit:
         """Minimise over the largest ball (with s_poly if the surrogate is not convex)."""
-        convex = self.surrogate if self.surrogate.convex else _CONVEX
-        objective, zero = rows.objective(convex), np.zeros(len(rows.factor))
-        method = self._method(convex, len(zero))
-        hessian = objective.hessian(zero) if method == "newton" else None
-        at_zero = Answer(*objective.value_and_gradient(zero), hessian)
-        solution = minimise_over_ball(objective, radius, start=zero, method=method, known=at_zero)
-        return TopFit(at_zero, solution, objective.pairs.level)
+        convex, zero = objective.convex(), np.zeros(len(objective.factor))
+        method = self._method(convex)
+        hessian = convex.hessian(zero) if method == "newton" else None
+        at_zero = Answer(*convex.value_and_gradient(zero), hessian)
+        solution = minimise_over_ball(convex, radius, start=zero, method=method, known=at_zero)
+        return TopFit(at_zero, solution, convex.pairs.level)
 
     def fit(
         self,
-        rows: TrainingRows,
+        objective: LinearObjective,
         grid: Sequence[tuple[float, float | None]],
         top: TopFit | None = None,
-    ) -> list[Candidate]:
-        """Fit one candidate per (norm, learning rate) of the grid, in order.
+        near: Sequence[BallSolution] | None = None,
+        tolerance: float = TOLERANCE,
+    ) -> list[BallSolution]:
+        """A solution for each (norm, learning rate) of the grid, in order.
 
-        ``top`` is that of the same rows, if it is known.
+        ``top`` is the fit on the largest ball of the same rows, if it is known, or with ``near``,
+        solutions of the same grid to start from, of similar rows.
         """
         if self.solver == "adam":
-            return [self._fit_adam(rows, norm, rate or 1e-3) for norm, rate in grid]
-        begin, norms = time.perf_counter(), [norm for norm, _ in grid]
-        if not self.surrogate.convex:
-            return _candidates([self._from_convex(rows, norm) for norm in norms], rows, begin)
-        top = top or self.top_fit(rows, max(norms))
+            return [self._fit_adam(objective, norm, rate or 1e-3) for norm, rate in grid]
+        method, norms = self._method(objective), [norm for norm, _ in grid]
+        if not objective.surrogate.convex:
+            return self._from_convex(objective, norms, method)
+        top = top or self.top_fit(objective, max(norms))
+        scale = float(np.linalg.norm(top.at_zero.gradient))
         solutions = []
-        for norm in norms:  # smaller balls start from the minimiser over the largest
+        for k, norm in enumerate(norms):
             found = top.solution
-            if found.radius != norm:
-                if found.converged and found.is_inside(norm):
-                    found = replace(found, radius=norm, n_steps=0, n_evaluations=0)
-                else:
-                    start = start_between(top.at_zero, found, norm)
-                    scale = float(np.linalg.norm(top.at_zero.gradient))
-                    found = self._minimise(rows, norm, scale=scale, **start)
-            solutions.append(found)
-        return _candidates(solutions, rows, begin)
+            if near is None and found.radius == norm:
+                solutions.append(found)
+                continue
+            if near is None and found.converged and found.is_inside(norm):
+                solutions.append(replace(found, radius=norm, n_steps=0, n_evaluations=0))
+                continue
+            start = start_between(top.at_zero, found, norm)
+            if near is not None:
+                start = {"start": near[k].w, "hessian": near[k].hessian}
+            start |= {"method": method, "scale": scale, "tolerance": tolerance}
+            solutions.append(minimise_over_ball(objective, norm, **start))
+        return solutions
 
-    def refit(
-        self, rows: TrainingRows, near: Sequence[Candidate], top: TopFit | None, tolerance: float
-    ) -> list[Candidate]:
-        """Refit the same norms on similar rows, starting from the candidates ``near``."""
-        if self.solver == "adam" or top is None or not self.surrogate.convex:
-            return self.fit(rows, [(own.norm, own.learning_rate) for own in near])
-        begin, scale = time.perf_counter(), float(np.linalg.norm(top.at_zero.gradient))
-        solutions = [
-            self._minimise(
-                rows,
-                own.norm,
-                start=own.w,
-                hessian=own.solution.hessian,
-                scale=scale,
-                tolerance=tolerance,
-            )
-            for own in near
-        ]
-        return _candidates(solutions, rows, begin)
-
-    def _minimise(self, rows: TrainingRows, norm: float, **how: Any) -> BallSolution:
-        method = self._method(self.surrogate, len(rows.factor))
-        return minimise_over_ball(rows.objective(self.surrogate), norm, method=method, **how)
-
-    def _method(self, surrogate: Surrogate, n_features: int) -> str:
+    def _method(self, objective: LinearObjective) -> str:
         if self.solver not in ("auto", "adam"):
             return self.solver
-        if not surrogate.convex:
+        if not objective.surrogate.convex:
             return "projected"
-        return "newton" if n_features <= _MANY_FEATURES else "lbfgs"
+        return "newton" if len(objective.factor) <= _MANY_FEATURES else "lbfgs"
 
-    def _from_convex(self, rows: TrainingRows, norm: float) -> BallSolution:
+    def _from_convex(
+        self, objective: LinearObjective, norms: Sequence[float], method: str
+    ) -> list[BallSolution]:
         """Start from the direction of the convex s_poly solution."""
-        zero = np.zeros(len(rows.factor))
-        method = self._method(_CONVEX, len(zero)) if self.solver == "auto" else "newton"
-        first = minimise_over_ball(rows.objective(_CONVEX), norm, start=zero, method=method)
-        length = float(np.linalg.norm(first.w))
-        start = first.w * (norm / length) if length > 0 and np.isfinite(norm) else first.w
-        return self._minimise(rows, norm, start=start, max_steps=150)
+        convex, zero = objective.convex(), np.zeros(len(objective.factor))
+        first_method = self._method(convex) if self.solver == "auto" else "newton"
+        solutions = []
+        for norm in norms:
+            first = minimise_over_ball(convex, norm, start=zero, method=first_method)
+            length = float(np.linalg.norm(first.w))
+            start = first.w * (norm / length) if length > 0 and np.isfinite(norm) else first.w
+            found = minimise_over_ball(objective, norm, start=start, method=method, max_steps=150)
+            solutions.append(found)
+        return solutions
 
-    def _fit_adam(self, rows: TrainingRows, norm: float, rate: float) -> Candidate:
-        assert isinstance(rows.rows, ArrayRows)  # checked before
-        begin, rng = time.perf_counter(), np.random.default_rng(self.random_state)
-        heap = heaps(rows.rows.y, rows.rows.treated, rows.levels)
+    def _fit_adam(self, objective: LinearObjective, norm: float, rate: float) -> BallSolution:
+        assert isinstance(objective.rows, ArrayRows)  # checked before
+        rng = np.random.default_rng(self.random_state)
+        heap = heaps(objective.rows, objective.levels)
         held_out = np.zeros(len(heap), dtype=bool)
         for code in np.unique(heap):  # both outcomes of both arms in both parts
             members = rng.permutation(np.flatnonzero(heap == code))
             held_out[members[: max(1, len(members) // _VALIDATION_PART)]] = True
         trained = np.flatnonzero(~held_out)
-        judge = rows.take(np.flatnonzero(held_out)).objective(self.surrogate)
+        judge = objective.take(np.flatnonzero(held_out))
 
         def batches(generator: Generator) -> Iterator[Callable[[Floats], Floats]]:
             """Gradients over random batches that contain a pair to rank in each arm."""
             order = trained[generator.permutation(len(trained))]
             for index in np.array_split(order, max(1, len(order) // _BATCH)):
                 if len(np.unique(heap[index])) == 4:
-                    batch = rows.take(index).objective(self.surrogate)
+                    batch = objective.take(index)
                     yield lambda w, batch=batch: batch.value_and_gradient(w)[1]  # type: ignore[misc]
 
-        zero = np.zeros(len(rows.factor))
+        zero = np.zeros(len(objective.factor))
         w, n_epochs = adam_over_ball(
             batches,
             lambda w: judge.value_and_gradient(w)[0],
@@ -258,11 +214,10 @@ class LinearPath:
             learning_rate=rate,
             random_state=rng,
         )
-        whole = rows.objective(self.surrogate)
-        value, gradient = whole.value_and_gradient(w)
-        scale = float(np.linalg.norm(whole.value_and_gradient(zero)[1])) or 1.0
+        value, gradient = objective.value_and_gradient(w)
+        scale = float(np.linalg.norm(objective.value_and_gradient(zero)[1])) or 1.0
         multiplier, residual = kkt_residual(w, gradient, norm)
-        solution = BallSolution(
+        return BallSolution(
             w=w,
             value=value,
             multiplier=multiplier,
@@ -272,17 +227,9 @@ class LinearPath:
             n_evaluations=n_epochs,
             radius=norm,
         )
-        return Candidate(solution, w * rows.factor, rate, time.perf_counter() - begin)
 
 
-def _candidates(
-    solutions: Sequence[BallSolution], rows: TrainingRows, begin: float
-) -> list[Candidate]:
-    seconds = (time.perf_counter() - begin) / len(solutions)
-    return [Candidate(found, found.w * rows.factor, None, seconds) for found in solutions]
-
-
-def warn_of_failure(best: Candidate, solver: str) -> None:
+def warn_of_failure(best: BallSolution, solver: str) -> None:
     """Warn at the caller of ``fit`` if the chosen candidate has not converged."""
     if solver == "adam" and not best.w.any():
         warnings.warn(
@@ -291,9 +238,9 @@ def warn_of_failure(best: Candidate, solver: str) -> None:
             ConvergenceWarning,
             stacklevel=level_of_caller(),
         )
-    elif solver != "adam" and not best.solution.residual <= TOLERANCE:
+    elif solver != "adam" and not best.residual <= TOLERANCE:
         warnings.warn(
-            f"the solver should reach a residual of 1e-6, got {best.solution.residual:.1g}. The "
+            f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The "
             f"scores may still be useful; scale the features, or try another solver.",
             ConvergenceWarning,
             stacklevel=level_of_caller(),

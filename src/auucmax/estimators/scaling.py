@@ -11,7 +11,6 @@ columns moved to 0, whatever the scale and wherever the rows are: the same rule 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -112,12 +111,13 @@ def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
         return 1.0
     own_shift, own_factor = scaling.shift.astype(X.dtype), scaling.factor.astype(X.dtype)
 
-    def largest(block: NDArray[Any]) -> float:
-        scaled = block - own_shift
+    def largest(start: int) -> float:
+        scaled = X[start : start + _BLOCK] - own_shift
         scaled *= own_factor
         return float(np.sqrt(np.einsum("ij,ij->i", scaled, scaled).max()))
 
-    return max(_each_block(X, largest), default=0.0)
+    with ThreadPoolExecutor(2) as pool:
+        return max(pool.map(largest, range(0, len(X), _BLOCK)), default=0.0)
 
 
 def warn_of_ranges(scaling: Scaling) -> None:
@@ -131,13 +131,6 @@ def warn_of_ranges(scaling: Scaling) -> None:
             UserWarning,
             stacklevel=level_of_caller(),
         )
-
-
-def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
-    """Apply f to blocks of rows in two threads."""
-    with ThreadPoolExecutor(2) as pool:
-        starts = range(0, len(X), _BLOCK)
-        return list(pool.map(lambda start: f(X[start : start + _BLOCK]), starts))
 
 
 def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from auucmax._errors import InputError
 from auucmax._validation import (
     Floats,
     check_column,
@@ -106,46 +106,41 @@ class ScoreOnly(UpliftEstimator):
         validate_data(self, X, skip_check_array=True)  # remembers the columns
         more = {} if weight is None else {"sample_weight": weight}
         self.scorer_ = self.fit_with(X, outcome, treated.astype(np.int8), **more)
-        _scoring_function(self.scorer_, "fit_with should return")
-        if _holds_numbers(X):
-            self.checksum_ = Checksum.of(X, outcome, treated)
+        _scoring_function(self.scorer_)
+        try:
+            self.checksum_ = Checksum.of(np.asarray(X, dtype=np.float64), outcome, treated)
+        except (TypeError, ValueError):  # rows that are no numbers
+            self.__dict__.pop("checksum_", None)
         return self
 
     def predict(self, X: Any) -> Floats:
         """Scores, (n,): the higher, the sooner a person should be treated."""
         self._check_parameters()
-        self._check_is_fitted()
+        check_is_fitted(self)
         if hasattr(self, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
-        scorer = self._scorer()
-        values = np.asarray(_call(scorer, X))
-        if values.ndim == 2 and values.shape[1] > 1:
-            values = _difference_of_arms(scorer, values)
+        scorer = self.model if self.fit_with is None else self.scorer_
+        values = np.asarray(_scoring_function(scorer)(X))
+        arms, control = list(getattr(scorer, "classes_", ())), getattr(scorer, "control_name", None)
+        if values.ndim == 2 and values.shape[1] == len(arms) == 2 and control in arms:
+            place = arms.index(control)
+            values = values[:, 1 - place] - values[:, place]
         return check_column(values, "score", _num_samples(X), than="X")
 
     @property
     def n_parameters_(self) -> int | None:
         """Number of fitted parameters, if known."""
-        self._check_is_fitted()
-        return count_parameters(self._scorer())
-
-    def _scorer(self) -> Any:
-        return self.model if self.fit_with is None else self.scorer_
+        check_is_fitted(self)
+        return count_parameters(self.model if self.fit_with is None else self.scorer_)
 
     def _check_parameters(self) -> None:
         if (self.model is None) == (self.fit_with is None):
-            got = "neither" if self.model is None else "both"
-            raise ValueError(
-                f"either model or fit_with should be given, got {got}. Pass a fitted model or a "
-                f"function of X, or a function that fits one."
-            )
+            raise InputError(
+                "model", "given, or fit_with", "neither" if self.model is None else "both",
+                "Pass a fitted model or a function of X, or a function that fits one.",
+            )  # fmt: skip
         if self.fit_with is None:
-            _scoring_function(self.model, "model should be")
-        elif not callable(self.fit_with):
-            raise ValueError(
-                f"fit_with should be a function (X, y, treatment) -> model, got "
-                f"{type(self.fit_with).__name__}. Pass a fitted model as the first argument."
-            )
+            _scoring_function(self.model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_with is None or hasattr(self, "scorer_")
@@ -155,60 +150,15 @@ class ScoreOnly(UpliftEstimator):
         return type(self)(self.model, fit_with=self.fit_with, control=self.control)
 
 
-def _scoring_function(scorer: Any, place: str) -> tuple[str, Callable[[Any], Any]]:
-    """The scoring function and its name."""
-    got, advice = type(scorer).__name__, "Pass a function that returns the scores."
-    if isinstance(scorer, type):
-        got, advice = f"the class {scorer.__name__}", "Pass a fitted instance of it."
-    elif callable(getattr(scorer, "effect", None)):
-        return "effect", scorer.effect
-    elif callable(getattr(scorer, "predict", None)):
-        if not _is_classifier(scorer):
-            return "predict", scorer.predict
-        got = f"the classifier {got}, whose predict returns labels"
-        advice = "Pass a function, for example lambda X: model.predict_proba(X)[:, 1]."
-    elif callable(scorer):
-        return "__call__", scorer
-    raise ValueError(
-        f"{place} a function X -> scores, or a fitted model with effect(X) or predict(X); got "
-        f"{got}. {advice}"
-    )
-
-
-def _call(scorer: Any, X: Any) -> Any:
-    name, function = _scoring_function(scorer, "model should be")
-    try:
-        return function(X)
-    except (NotFittedError, AttributeError) as error:
-        # CausalML and EconML fail on an attribute that only fitting sets.
-        about_rows = isinstance(error, AttributeError) and getattr(error, "obj", None) is X
-        if name == "__call__" or about_rows:
-            raise
-        raise NotFittedError(
-            f"model should be fitted before it scores rows, got {type(scorer).__name__}, whose "
-            f"{name} fails: {error}. Fit it with its own library first, or pass a function that "
-            f"does so as fit_with=..."
-        ) from error
-
-
-def _difference_of_arms(scorer: Any, values: NDArray[Any]) -> NDArray[Any]:
-    """Treated rate minus control rate, for CausalML trees that return both."""
-    arms, control = list(getattr(scorer, "classes_", ())), getattr(scorer, "control_name", None)
-    if len(arms) == values.shape[1] == 2 and control in arms:
-        place = arms.index(control)
-        return np.asarray(values[:, 1 - place] - values[:, place])
-    raise ValueError(
-        f"a model should return one score a row, got an array of shape {values.shape}. Pass a "
-        f"function that takes one column, for example lambda X: model.predict(X)[:, 0]."
-    )
-
-
-def _is_classifier(model: Any) -> bool:
-    return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
-
-
-def _holds_numbers(X: Any) -> bool:
-    try:
-        return np.asarray(X).astype(np.float64).ndim == 2
-    except (TypeError, ValueError):
-        return False
+def _scoring_function(scorer: Any) -> Callable[[Any], Any]:
+    """What scores rows: ``effect``, ``predict`` or the function itself."""
+    is_object = not isinstance(scorer, type)
+    # The predict of a classifier returns labels.
+    if is_object and not (hasattr(scorer, "__sklearn_tags__") and is_classifier(scorer)):
+        for function in (getattr(scorer, "effect", None), getattr(scorer, "predict", None), scorer):
+            if callable(function):
+                return cast("Callable[[Any], Any]", function)
+    raise InputError(
+        "model", "a function X -> scores, or a fitted model with effect(X) or predict(X) of scores",
+        repr(scorer), "Pass for example lambda X: model.predict_proba(X)[:, 1].",
+    )  # fmt: skip

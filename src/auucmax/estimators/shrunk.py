@@ -27,7 +27,7 @@ from auucmax._validation import Bools, Floats, check_positive, check_whole
 from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.logistic import Codes, Design, PathRows, design_of, filled
-from auucmax.estimators.targets import Target, target_of
+from auucmax.estimators.targets import BINOMIAL, Target, target_of
 from auucmax.rows import ArrayRows
 from auucmax.solvers import Answer, Ask, BallSolution, solver
 
@@ -167,12 +167,13 @@ def shrunk_path(
     share = float(weight @ rows.treated / weight.sum())
     mean, loss = float(weight @ rows.y / weight.sum()), target.loss
     with threadpool_limits(limits=1, user_api="blas"):
-        fold = fold_codes(rows, n_folds, seed_of(random_state), target.cut)
+        cut = 0.5 if loss is BINOMIAL else 0.0  # between two strata of the outcome
+        fold = fold_codes(rows, n_folds, seed_of(random_state), cut)
         design = design_of(rows, hinges)
         own, terms = PathRows(rows, design, fold, share, loss), design.n_terms
-        scale = float(np.sqrt(loss.bend(mean)))  # the size of a gradient that is not small
         w, hessian = np.zeros(2 * terms), None
         w[0] = loss.start(mean)
+        scale = float(np.sqrt(loss.hessian(w[0])))  # the size of a gradient that is not small
         whole: list[BallSolution] = []
         for k, strength in enumerate(strengths):
             if whole and whole[-1].hessian is not None:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
 from auucmax.data.outcomes import MOSTLY
 from auucmax.rows import ArrayRows, Sample
@@ -79,10 +80,6 @@ class Binomial:
         """Linear predictor for a mean outcome."""
         return float(np.log(mean / (1 - mean)))
 
-    def bend(self, mean: float) -> float:
-        """Second derivative at a mean outcome."""
-        return mean * (1 - mean)
-
     def nats(self, total: Floats, weight: float) -> Floats:
         """Negative log-likelihood up to a constant, from total losses."""
         return total
@@ -116,9 +113,6 @@ class Gaussian:
 
     def start(self, mean: float) -> float:
         return mean
-
-    def bend(self, mean: float) -> float:
-        return 1.0
 
     def nats(self, total: Floats, weight: float) -> Floats:
         """Negative log-likelihood at the maximum-likelihood variance."""
@@ -156,20 +150,13 @@ class Target:
     def loss(self) -> Loss:
         return GAUSSIAN if self.modelled == "number" else BINOMIAL
 
-    @property
-    def cut(self) -> float:
-        """Threshold between two strata of the target, for stratified folds."""
-        return 0.0 if self.modelled == "number" else 0.5
-
 
 def target_of(rows: ArrayRows) -> Target:
     """Choose the target for these outcomes."""
     y = rows.y
     low, high = float(y.min()), float(y.max())
     if low == high:
-        raise ValueError(
-            f"y should have two levels, got {low:g} in all rows. There is nothing to learn."
-        )
+        raise InputError("y", "of two levels", f"{low:g} in all rows", "There is nothing to learn.")
     if np.isin(y, (0.0, 1.0)).all():
         return Target("0/1", np.ones(2), rows)
     usual = next((end for end in (low, high) if np.mean(y == end) >= MOSTLY), None)

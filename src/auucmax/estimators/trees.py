@@ -9,14 +9,12 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
-from auucmax.estimators.tree_tables import TreeTables, tables_of
 from auucmax.rows.base import n_threads
 
 MOST_STEPS = 2_000_000  #: of a row through all trees
@@ -24,7 +22,6 @@ COMPILE_STEPS = 20_000_000  #: of all rows so far through all trees: from so man
 READY_STEPS = 1_000_000  #: the same where numba is there already, as after trees were grown
 FEW_STEPS = 20_000  #: of some rows: numpy takes these as quickly, whatever came before
 _NODES = 16_384  # nodes, of rows and trees, that numpy steps on together: they stay in the cache
-_BLOCK = 256  # rows that the table of a tree takes together
 _THREAD_ROWS = 16_384  # rows that a thread takes
 _numpy_steps = 0  # of all rows so far: many batches take as long as one of all their rows
 
@@ -67,57 +64,45 @@ class TreeScores:
         return replace(made, depth=int(made._steps().max(initial=0)))
 
     def predict(self, X: NDArray[Any]) -> Floats:
-        """Predict scores, (n,)."""
-        tables = self._tables if self._pays(len(X)) else None
-        if tables is None:
+        """Predict scores, (n,): in numpy, or compiled where that pays for loading numba."""
+        global _numpy_steps
+        steps = len(X) * len(self.roots) * self.depth
+        if steps >= FEW_STEPS:
+            _numpy_steps += steps
+        enough = READY_STEPS if "numba" in sys.modules else COMPILE_STEPS
+        if steps < FEW_STEPS or _numpy_steps < enough:
             return self.predict_slow(X)
-        from auucmax.estimators.trees_kernel import add_tables
+        from auucmax.estimators.trees_kernel import walk
 
-        scores = np.zeros(len(X))
+        scores = np.empty(len(X))
+        nodes = self.feature, self.threshold, self.left, self.right, self.missing_left, self.value
 
         def add(start: int) -> None:
             own = slice(start, start + _THREAD_ROWS)
-            add_tables(X[own], *tables, _BLOCK, scores[own])
+            walk(X[own], *nodes, self.roots, scores[own])
 
-        starts = range(0, len(X), _THREAD_ROWS)
         with ThreadPoolExecutor(n_threads()) as pool:
-            list(pool.map(add, starts))
+            list(pool.map(add, range(0, len(X), _THREAD_ROWS)))
         return scores
 
-    def _pays(self, n_rows: int) -> bool:
-        """Whether scoring in numpy would take longer than loading numba."""
-        global _numpy_steps
-        steps = n_rows * len(self.roots) * self.depth
-        if steps < FEW_STEPS:
-            return False
-        _numpy_steps += steps
-        return _numpy_steps >= (READY_STEPS if "numba" in sys.modules else COMPILE_STEPS)
-
     def predict_slow(self, X: NDArray[Any]) -> Floats:
-        """Scores in numpy, all trees of a block of rows together; fast for few rows."""
-        rows = max(_NODES // max(len(self.roots), 1), 1)
-        starts = range(0, len(X), rows)
-        parts = [self._sums(X[start : start + rows]) for start in starts]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def _sums(self, X: NDArray[Any]) -> Floats:
-        """Scores of a block of rows, stepping through all trees at once."""
-        values, first = X.ravel(), np.arange(len(X))[:, None] * X.shape[1]
-        has_gaps = bool(np.isnan(values).any())
-        node = np.repeat(self.roots[None, :], len(X), axis=0)
-        for _ in range(self.depth):
-            x = values[first + self.feature[node]]
-            goes_left = x <= self.threshold[node]
-            if has_gaps:
-                goes_left |= np.isnan(x) & self.missing_left[node]
-            node = np.where(goes_left, self.left[node], self.right[node])
-        # One after the other, as LightGBM adds: a sum would add in pairs.
-        added = np.cumsum(self.value[node], axis=1)
-        return np.zeros(len(X)) if not len(self.roots) else np.ascontiguousarray(added[:, -1])
-
-    @cached_property
-    def _tables(self) -> TreeTables | None:
-        return tables_of(self)
+        """Scores in numpy, stepping through all trees of a block of rows at once."""
+        scores = np.zeros(len(X))
+        block = max(_NODES // max(len(self.roots), 1), 1)
+        for start in range(0, len(X) if len(self.roots) else 0, block):
+            rows = X[start : start + block]
+            values, first = rows.ravel(), np.arange(len(rows))[:, None] * X.shape[1]
+            has_gaps = bool(np.isnan(values).any())
+            node = np.repeat(self.roots[None, :], len(rows), axis=0)
+            for _ in range(self.depth):
+                x = values[first + self.feature[node]]
+                goes_left = x <= self.threshold[node]
+                if has_gaps:
+                    goes_left |= np.isnan(x) & self.missing_left[node]
+                node = np.where(goes_left, self.left[node], self.right[node])
+            # One after the other, as LightGBM adds: a sum would add in pairs.
+            scores[start : start + block] = np.cumsum(self.value[node], axis=1)[:, -1]
+        return scores
 
     def _steps(self) -> NDArray[np.int64]:
         """Depth of each tree."""

@@ -160,53 +160,22 @@ def collect(node, leaf, parts, packed, rows, own):
 
 
 @compiled(nogil=True, error_model="numpy")
-def newton_step(hist, scales, penalty):
-    """Newton step of a leaf from its sums, which every column has."""
-    g, h = 0, 0
-    for code in range(256):
-        g += hist[0, 0, code]
-        h += hist[1, 0, code]
-    return -(g / scales[0]) / (h / scales[1] + penalty)
-
-
-@compiled(nogil=True, error_model="numpy")
-def hand_over(whole, large, small, n_columns):
-    """Pass a leaf's histogram (2, columns, 256) to one child; the other starts at 0."""
-    for side in range(2):
-        for k in range(n_columns):
-            for code in range(256):
-                large[side, k, code], small[side, k, code] = whole[side, k, code], 0
-
-
-@compiled(nogil=True, error_model="numpy")
-def take_away(large, small, n_columns):
-    """Subtract the smaller child's histogram from its parent's."""
-    for side in range(2):
-        for k in range(n_columns):
-            for code in range(256):
-                large[side, k, code] -= small[side, k, code]
-
-
-@compiled(nogil=True, error_model="numpy")
 def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, splits, values):
     """Grow a tree: splits (k, 4) of leaf, column, last code on the left, missing side.
 
     ``parts`` (m, 2) are ranges of rows to learn from; ``node`` (n,) are the leaves of all rows, to
-    be found; ``room`` is memory: histograms (leaves, 2, columns, 256), sums (LANES, 256), places
-    (n,), packed numbers (n,). ``limits`` are the fewest rows and the smallest Hessian of a leaf,
-    and the penalty. ``values`` (leaves,) gets what each leaf adds, before the rate.
+    be found; ``room`` is memory: histograms (leaves, 2, columns, 256) and sums (LANES, 256), which
+    are 0, places (n,), packed numbers (n,). ``limits`` are the fewest rows and the smallest Hessian
+    of a leaf, and the penalty. ``values`` (leaves,) gets what each leaf adds, before the rate.
     """
     hists, sums, rows, own = room
     n_leaves, n_splits = values.shape[0], 0
     counts, gains = np.zeros(n_leaves, np.int64), np.zeros(n_leaves)
+    place = np.zeros(n_leaves, np.int64)  # of a leaf's histogram
     best = np.zeros((n_leaves, 3), np.int64)
     is_open = np.ones((n_leaves, n_bins.shape[0]), np.bool_)
     for i in range(node.shape[0]):
         node[i] = 0
-    for side in range(2):
-        for k in range(len(codes)):
-            for code in range(256):
-                hists[0, side, k, code] = 0
     for part in range(parts.shape[0]):
         start, stop = parts[part, 0], parts[part, 1]
         add_rows(codes[:, start:stop], len(codes), rows, packed[start:stop], True, sums, hists[0])
@@ -224,21 +193,29 @@ def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, spli
         counts[leaf] -= counts[new]
         # The histogram of the smaller child is made, that of the other is what is left.
         small, large = (new, leaf) if counts[new] <= counts[leaf] else (leaf, new)
+        whole = place[leaf]
+        place[large], place[small] = whole, new
         n = collect(node, small, parts, packed, rows, own)
         # Of the last leaves only the sums are needed, which any column has.
         n_columns = LANES if n_splits == n_leaves - 1 else len(codes)
-        hand_over(hists[leaf], hists[large], hists[small], n_columns)
-        add_rows(codes, n_columns, rows, own[:n], False, sums, hists[small])
-        take_away(hists[large], hists[small], n_columns)
+        add_rows(codes, n_columns, rows, own[:n], False, sums, hists[new])
+        for side in range(2):
+            for k in range(n_columns):
+                for code in range(256):
+                    hists[whole, side, k, code] -= hists[new, side, k, code]
         if n_splits == n_leaves - 1:
             break
         for k in range(n_bins.shape[0]):
             is_open[new, k] = is_open[leaf, k]
         for at in (leaf, new):
-            own_room = hists[at], n_bins, has_gap, counts[at], limits, scales
+            own_room = hists[place[at]], n_bins, has_gap, counts[at], limits, scales
             gains[at] = best_split(*own_room, is_open[at], best[at])
-    for leaf in range(n_splits + 1):
-        values[leaf] = newton_step(hists[leaf], scales, limits[2])
+    for leaf in range(n_splits + 1):  # a Newton step, from sums that every column has
+        g, h = 0, 0
+        for code in range(256):
+            g += hists[place[leaf], 0, 0, code]
+            h += hists[place[leaf], 1, 0, code]
+        values[leaf] = -(g / scales[0]) / (h / scales[1] + limits[2])
     return n_splits
 
 
@@ -251,49 +228,15 @@ def add_leaves(node, values, offset, slope, score, logit):
 
 
 @compiled(nogil=True)
-def find_codes(X, feature, gap_left, first_cut, cuts, room, codes):
-    """Bin codes (columns, rows): the number of cuts below each value.
-
-    A missing value is below all of them, or above. Every cut is compared with every row: the
-    processor compares many at once, and that is quicker than to search a row's place by halves.
-    ``room`` is memory: values and counts of the rows, both of 8 bytes, so that they go together.
-    """
-    x, below = room
-    size = len(X)
-    for k in range(len(feature)):
-        for i in range(size):
-            x[i], below[i] = X[i, feature[k]], 0
-        for at in range(first_cut[k], first_cut[k + 1]):
-            cut = cuts[at]
-            if gap_left[k]:
-                for i in range(size):
-                    below[i] += np.int64(x[i] > cut)
-            else:
-                for i in range(size):
-                    below[i] += np.int64(not (x[i] <= cut))
-        code = codes[k]
-        for i in range(size):
-            code[i] = below[i]
-
-
-@compiled(nogil=True)
-def add_tables(
-    X, feature, gap_left, first_cut, cuts, first_column, column, first_place, place, first_value,
-    value, block, scores,
-):  # fmt: skip
-    """Add the value of each tree to the scores (n,), using ``TreeTables``."""
-    room, cell = (np.empty(block), np.empty(block, np.int64)), np.empty(block, np.uint8)
-    codes = np.empty((len(feature), block), np.uint16)
-    for start in range(0, len(X), block):
-        rows, found = X[start : start + block], scores[start : start + block]
-        size = len(rows)
-        find_codes(rows, feature, gap_left, first_cut, cuts, room, codes)
-        for tree in range(len(first_value) - 1):
-            cell[:size] = 0
-            for j in range(first_column[tree], first_column[tree + 1]):
-                code, own = codes[column[j]], place[first_place[j] : first_place[j + 1]]
-                for i in range(size):
-                    cell[i] += own[code[i]]
-            values = value[first_value[tree] : first_value[tree + 1]]
-            for i in range(size):
-                found[i] += values[cell[i]]
+def walk(X, feature, threshold, left, right, missing_left, value, roots, scores):
+    """Set the score of each row, by walking from each root to a leaf; see ``TreeScores``."""
+    for i in range(len(X)):
+        total = 0.0
+        for tree in range(len(roots)):
+            node = roots[tree]
+            while left[node] != node:
+                x = X[i, feature[node]]
+                goes_left = x <= threshold[node] or (missing_left[node] and x != x)
+                node = left[node] if goes_left else right[node]
+            total += value[node]
+        scores[i] = total

@@ -30,6 +30,7 @@ from auucmax.export.raw_formula import (
 )
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # runtimes since 2022 read these
+_DOUBLE, _INT64 = 11, 7  # types of ONNX
 
 
 def to_onnx(model: Any, *, cost: Any = None, value: float | None = None) -> bytes:
@@ -104,13 +105,7 @@ class _Graph:
         types = self._onnx.TensorProto
         for name, kind in raw.columns:
             element = types.STRING if kind == "category" else types.DOUBLE
-            info = self._onnx.helper.make_tensor_value_info(name, element, ["rows"])
-            if self._inputs.setdefault(name, info) != info:
-                raise InputError(
-                    f"column {name!r}", "of one kind for all arms",
-                    "texts for one and numbers for another",
-                    "Name it in categorical or numeric and fit again.",
-                )  # fmt: skip
+            self._inputs[name] = self._onnx.helper.make_tensor_value_info(name, element, ["rows"])
 
     def constant(self, value: Any) -> str:
         """Add a constant of doubles or integers."""
@@ -125,33 +120,21 @@ class _Graph:
     def node(
         self, operator: str, *inputs: str, output: str | None = None, **attributes: Any
     ) -> str:
-        """Add an operator; return the name of its result."""
-        name = output or self._fresh(operator)
-        domain = "ai.onnx.ml" if operator in ("LabelEncoder", "TreeEnsembleRegressor") else ""
-        made = self._onnx.helper.make_node(
-            operator, list(inputs), [name], domain=domain, **attributes
-        )
-        self._nodes.append(made)
-        return name
-
-    def once(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator unless the same one exists; return the name of its result."""
-        key = operator, inputs, repr(attributes)
+        """Add an operator, unless the same one exists; return the name of its result."""
+        key = operator, inputs, output, repr(attributes)
         if key not in self._made:
-            self._made[key] = self.node(operator, *inputs, **attributes)
+            name = self._made[key] = output or self._fresh(operator)
+            domain = "ai.onnx.ml" if operator in ("LabelEncoder", "TreeEnsembleRegressor") else ""
+            self._nodes.append(
+                self._onnx.helper.make_node(
+                    operator, list(inputs), [name], domain=domain, **attributes
+                )
+            )
         return self._made[key]
 
     def tensor(self, values: Floats) -> Any:
         """A tensor attribute of doubles."""
         return self._onnx.numpy_helper.from_array(np.asarray(values, dtype=np.float64))
-
-    def as_double(self, name: str) -> str:
-        """Cast to double."""
-        return self.once("Cast", name, to=self._onnx.TensorProto.DOUBLE)
-
-    def as_whole(self, name: str) -> str:
-        """Cast to integer."""
-        return self.once("Cast", name, to=self._onnx.TensorProto.INT64)
 
     def to_bytes(self, outputs: Sequence[str]) -> bytes:
         """Serialise the checked model with one column per output; the last has texts."""
@@ -222,8 +205,8 @@ def _effect(graph: _Graph, effect: Effect | Wave) -> str:
     if effect.kind == "category":
         assert isinstance(effect, Effect)
         return _by_level(graph, effect, _category_index(graph, effect))
-    x = graph.once("Unsqueeze", effect.column, graph.constant([1]))
-    is_missing = graph.once("IsNaN", x)
+    x = graph.node("Unsqueeze", effect.column, graph.constant([1]))
+    is_missing = graph.node("IsNaN", x)
     if isinstance(effect, Wave):  # step by step as Python computes it
         turns = graph.node("Div", x, graph.constant(effect.period))
         turns = graph.node("Add", turns, graph.constant(effect.shift))
@@ -247,7 +230,7 @@ def _category_index(graph: _Graph, effect: Effect) -> str:
     """Index of a text's level, of other, or of missing, (rows,)."""
     levels = [text for text, _ in effect.levels]
     missing = [text for text in MISSING_TEXTS if text not in levels]
-    return graph.once(
+    return graph.node(
         "LabelEncoder",
         effect.column,
         keys_strings=[text.encode() for text in (*levels, *missing)],
@@ -259,12 +242,12 @@ def _category_index(graph: _Graph, effect: Effect) -> str:
 def _code_index(graph: _Graph, effect: Effect, x: str, is_missing: str) -> str:
     """Index of an integer's level, of other, or of missing, (rows,)."""
     levels = graph.constant([[float(level) for level, _ in effect.levels]])
-    is_level = graph.as_double(graph.once("Equal", x, levels))
-    missing = graph.as_double(is_missing)
+    is_level = graph.node("Cast", graph.node("Equal", x, levels), to=_DOUBLE)
+    missing = graph.node("Cast", is_missing, to=_DOUBLE)
     # 1 for a level or a missing value, which is larger than the 0.5 of other.
-    other = graph.once("Where", is_missing, graph.constant(0.0), graph.constant(0.5))
-    which = graph.once("Concat", is_level, other, missing, axis=1)
-    return graph.once("ArgMax", which, axis=1, keepdims=0)
+    other = graph.node("Where", is_missing, graph.constant(0.0), graph.constant(0.5))
+    which = graph.node("Concat", is_level, other, missing, axis=1)
+    return graph.node("ArgMax", which, axis=1, keepdims=0)
 
 
 def _of_trees(graph: _Graph, x: str, trees: TreeScores) -> str:
@@ -278,7 +261,9 @@ def _of_trees(graph: _Graph, x: str, trees: TreeScores) -> str:
     unit = 2.0 ** (np.ceil(np.log2(bound)) - 23) if bound > 0 else 1.0
     coarse = np.rint(trees.value / unit) * unit
     both = _tree_node(graph, x, trees, np.column_stack([coarse, trees.value - coarse]))
-    return graph.node("ReduceSum", graph.as_double(both), graph.constant([1]), keepdims=1)
+    return graph.node(
+        "ReduceSum", graph.node("Cast", both, to=_DOUBLE), graph.constant([1]), keepdims=1
+    )
 
 
 def _tree_node(graph: _Graph, x: str, trees: TreeScores, values: Floats) -> str:
@@ -319,7 +304,7 @@ def _lines(graph: _Graph, score: str, knots: Knots) -> str:
     low = np.concatenate([heights[:1], heights])
     rise = np.concatenate([[0.0], np.diff(heights), [0.0]])
     finder = _search_tree(scores)
-    line = graph.as_whole(_tree_node(graph, score, finder, finder.value[:, None]))
+    line = graph.node("Cast", _tree_node(graph, score, finder, finder.value[:, None]), to=_INT64)
     start, span, base, more = (
         graph.node("Gather", graph.constant(each), line) for each in (left, width, low, rise)
     )
@@ -332,22 +317,15 @@ def _lines(graph: _Graph, score: str, knots: Knots) -> str:
 
 def _search_tree(cuts: Floats) -> TreeScores:
     """A search tree that counts how many cuts lie below a number."""
-    nodes: list[list[float]] = []  # threshold, left, right, value
+    nodes: list[list[float]] = []  # as TreeScores.of takes them
 
     def grow(first: int, last: int) -> int:
         own = len(nodes)
-        nodes.append([0.0, own, own, float(first)])
+        nodes.append([0, 0.0, own, own, 0, first])
         if first < last:
             middle = (first + last) // 2
-            children = grow(first, middle), grow(middle + 1, last)
-            nodes[own] = [float(cuts[middle]), *children, 0.0]
+            nodes[own][1:4] = cuts[middle], grow(first, middle), grow(middle + 1, last)
         return own
 
     grow(0, len(cuts))
-    threshold, left, right, value = np.array(nodes).T.copy()
-    none = np.zeros(len(nodes), np.int64)
-    depth = int(np.ceil(np.log2(len(cuts) + 1)))
-    return TreeScores(
-        none, threshold, left.astype(np.int64), right.astype(np.int64), none.astype(np.bool_),
-        value, np.zeros(1, np.int64), depth,
-    )  # fmt: skip
+    return TreeScores.of(nodes, [0])

@@ -8,7 +8,7 @@ SQL, ONNX and JSON are written from this, so that they cannot differ in what the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -129,21 +129,16 @@ class RawArm:
     """One arm: its score, and uplift = calibration(score) + slope (score - centre).
 
     The calibration is straight lines between ``knots``, (score, uplift) pairs, and constant
-    outside. ``suffix`` ends the names of the arm's columns in the result: empty for a single arm.
+    outside. ``names`` are those of score and uplift in the result.
     """
 
     label: str
-    suffix: str
+    names: tuple[str, str]
     score: RawFormula
     knots: Knots
     slope: float
     centre: float
     cost: float
-
-    @property
-    def names(self) -> list[str]:
-        """Names of score and uplift in the result."""
-        return [f"score{self.suffix}", f"uplift{self.suffix}"]
 
 
 @dataclass(frozen=True)
@@ -175,18 +170,19 @@ def raw_model(model: Any, cost: Any = None, value: float | None = None) -> RawMo
             "or neither.",
         )  # fmt: skip
     control, *labels = model.roles.arms
+    names = model.score_names
     costs = (0.0,) * len(labels) if cost is None else arm_costs(cost, labels)
     arms = [
         RawArm(
             label=label,
-            suffix=f" {label}" if len(labels) > 1 else "",
+            names=(names[2 * k], names[2 * k + 1]),
             score=raw_formula(own.encoder, own.formula),
             knots=tuple(zip(own.calibration.score, own.calibration.uplift, strict=True)),
             slope=own.slope,
             centre=own.centre,
             cost=price,
         )
-        for label, own, price in zip(labels, model.scorers, costs, strict=True)
+        for k, (label, own, price) in enumerate(zip(labels, model.scorers, costs, strict=True))
     ]
     return RawModel(control, tuple(arms), 1.0 if value is None else check_money(value, "value"))
 
@@ -241,14 +237,11 @@ def raw_formula(encoder: TableEncoder, formula: Formula | RankMean) -> RawFormul
         columns=tuple((c.name, c.kind) for c in encoder.columns_ if c.name in used),
         features=tuple(_feature(encoder, feature) for feature in place),
         hinges=tuple((place[c], float(q)) for c, q in hinges),
-        trees=tuple(_renumbered(own, place) for own in trees),
+        trees=tuple(
+            replace(own, feature=np.array([place.get(k, 0) for k in own.feature.tolist()]))
+            for own in trees
+        ),
     )
-
-
-def _renumbered(trees: TreeScores, place: dict[int, int]) -> TreeScores:
-    """Renumber the features of trees."""
-    number = [place.get(feature, 0) for feature in trees.feature.tolist()]
-    return replace(trees, feature=np.array(number, dtype=np.int64))
 
 
 def _feature(encoder: TableEncoder, number: int) -> Effect | Wave:
@@ -347,7 +340,8 @@ def _score_entry(formula: RawFormula) -> dict[str, Any]:
         "columns": [{"name": name, "kind": kind} for name, kind in formula.columns],
         "features": [_effect_entry(effect) for effect in formula.features],
         "hinges": [{"feature": k, "above": q} for k, q in formula.hinges],
-        "trees": [_tree_entries(trees) for trees in formula.trees],
+        # A leaf is a number, a node [feature, threshold, tree if at most, tree if more].
+        "trees": [nested(own, float, lambda *node: node) for own in formula.trees],
         "members": [
             {
                 "constant": member.constant,
@@ -367,15 +361,18 @@ def _knots(knots: Knots, name: str) -> dict[str, Any]:
     return {"score": scores, name: heights}
 
 
-def _tree_entries(trees: TreeScores) -> list[Any]:
-    """Each tree as a leaf value, or [feature, threshold, tree if at most, tree if more]."""
+def nested(
+    trees: TreeScores, leaf: Callable[[float], Any], branch: Callable[[int, float, Any, Any], Any]
+) -> list[Any]:
+    """Each tree as nested expressions: ``branch`` joins feature, threshold and the two sides."""
     found: dict[int, Any] = {}
     for node in range(len(trees.feature) - 1, -1, -1):  # children come after their parents
         left, right = int(trees.left[node]), int(trees.right[node])
-        found[node] = float(trees.value[node])
-        if left != node:
+        if left == node:
+            found[node] = leaf(float(trees.value[node]))
+        else:
             cut = int(trees.feature[node]), float(trees.threshold[node])
-            found[node] = [*cut, found.pop(left), found.pop(right)]
+            found[node] = branch(*cut, found.pop(left), found.pop(right))
     return [found[int(root)] for root in trees.roots]
 
 

@@ -14,23 +14,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from auucmax._errors import InputError
 from auucmax.encoding.columns import WAVE_DIGITS
 from auucmax.encoding.kinds import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
-from auucmax.estimators.trees import TreeScores
 from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.export.raw_formula import (
     Effect,
     Knots,
     RawArm,
     RawModel,
-    RawPart,
     Wave,
     check_names,
+    nested,
     raw_model,
 )
 
@@ -112,10 +111,10 @@ def to_sql(
         passed = [row]
         result = [f"({row}).*"]
     source = f"{_table(table, words)} AS {row}"
-    arms = [_ArmSteps(arm, words, f"{prefix}{k}") for k, arm in enumerate(raw.arms)]
+    arms = [_steps(arm, words, f"{prefix}{k}") for k, arm in enumerate(raw.arms)]
     made: list[str] = []
-    for step in ("of_columns", "bends_and_trees", "members", "score", "uplift"):
-        found = {name: own for arm in arms for name, own in getattr(arm, step)().items()}
+    for step in zip(*arms, strict=True):
+        found = {name: own for of_arm in step for name, own in of_arm.items()}
         if found:
             before = [] if passed == ["*"] else made
             query = _select([*passed, *before, *_as(found)], source)
@@ -123,11 +122,12 @@ def to_sql(
             made += found
     if passed == ["*"]:
         result = [f"* {words.but} ({', '.join(made)})"]
-    for arm in arms:
-        own = [arm.name("score"), arm.name("uplift")]
-        shown = [words.identifier(name) for name in arm.arm.names]
-        result = [*result, *(f"{a} AS {b}" for a, b in zip(own, shown, strict=True))]
-    best = _best_arm(raw, [arm.name("uplift") for arm in arms], words)
+    uplifts: list[str] = []
+    for arm, (*_, score, uplift) in zip(raw.arms, arms, strict=True):
+        shown = zip([*score, *uplift], arm.names, strict=True)
+        result = [*result, *(f"{own} AS {words.identifier(name)}" for own, name in shown)]
+        uplifts += uplift
+    best = _best_arm(raw, uplifts, words)
     # Nothing is indented afterwards: a line break may be part of a name or a level.
     query = _select([*result, *_as({words.identifier("arm"): best})], source)
     return f"{_comment(raw, words)}{query}\n"
@@ -147,104 +147,67 @@ def _comment(raw: RawModel, words: Dialect) -> str:
     return "".join(f"-- {line}\n" for line in lines).replace("${", "$ {")
 
 
-class _ArmSteps:
-    """Columns added by each step for one arm: expressions by name."""
+def _steps(arm: RawArm, words: Dialect, prefix: str) -> list[dict[str, str]]:
+    """The columns that each step adds for one arm: expressions by name."""
+    formula, number = arm.score, words.number
 
-    def __init__(self, arm: RawArm, words: Dialect, prefix: str) -> None:
-        self.arm = arm
-        self.words = words
-        self.prefix = prefix
+    def name(stem: str) -> str:
+        return words.identifier(f"{prefix}{stem}")
 
-    def name(self, stem: str) -> str:
-        return self.words.identifier(f"{self.prefix}{stem}")
+    def named(stem: str, values: Iterable[str]) -> dict[str, str]:
+        return {name(f"{stem}{k}"): value for k, value in enumerate(values)}
 
-    def named(self, stem: str, values: Iterable[str]) -> dict[str, str]:
-        """Give expressions new names."""
-        return {self.name(f"{stem}{k}"): value for k, value in enumerate(values)}
+    def plain(value: float) -> str:
+        return f"CAST({number(value)} AS {words.double})"
 
-    def of_columns(self) -> dict[str, str]:
-        """Linear predictors of the parts, and the features for hinges and trees."""
-        formula, words = self.arm.score, self.words
-        linear = []
-        for part in (part for member in formula.members for part in member.parts):
+    features = [_effect(own, words) for own in formula.features]
+    bends = [f"GREATEST({name(f'x{k}')} - {number(q)}, {number(0.0)})" for k, q in formula.hinges]
+
+    def branch(feature: int, threshold: float, low: str, high: str) -> str:
+        test = f"{name(f'x{feature}')} <= {number(threshold)}"
+        return f"CASE WHEN {test} THEN {low} ELSE {high} END"
+
+    trees = [_sum(nested(own, number, branch)) for own in formula.trees]
+    linear: list[str] = []
+    members = []
+    ranks = []
+    for k, member in enumerate(formula.members):
+        parts = [plain(member.constant)]
+        for part in member.parts:
+            z = name(f"z{len(linear)}")
             effects = [_effect(own, words) for own in part.effects if not own.is_zero]
-            intercept = f"CAST({words.number(part.intercept)} AS {words.double})"
-            linear.append(f"{_BREAK}+ ".join([intercept, *effects]))
-        features = [_effect(own, words) for own in formula.features]
-        return self.named("z", linear) | self.named("x", features)
-
-    def bends_and_trees(self) -> dict[str, str]:
-        """Hinges and sums of trees."""
-        formula, number = self.arm.score, self.words.number
-        bends = [
-            f"GREATEST({self.name(f'x{k}')} - {number(q)}, {number(0.0)})"
-            for k, q in formula.hinges
-        ]
-        sums = [_sum([*self._trees(trees)]) for trees in formula.trees]
-        return self.named("h", bends) | self.named("t", sums)
-
-    def _trees(self, trees: TreeScores) -> Iterator[str]:
-        """Each tree as nested CASE expressions."""
-        number = self.words.number
-        found: dict[int, str] = {}
-        for node in range(len(trees.feature) - 1, -1, -1):  # children come after their parents
-            left, right = int(trees.left[node]), int(trees.right[node])
-            found[node] = number(float(trees.value[node]))
-            if left != node:
-                feature = self.name(f"x{int(trees.feature[node])}")
-                test = f"{feature} <= {number(float(trees.threshold[node]))}"
-                found[node] = f"CASE WHEN {test} THEN {found.pop(left)} ELSE {found.pop(right)} END"
-        yield from (found[int(root)] for root in trees.roots)
-
-    def members(self) -> dict[str, str]:
-        """The score of each member."""
-        found = []
-        k = 0
-        for member in self.arm.score.members:
-            terms = [f"CAST({self.words.number(member.constant)} AS {self.words.double})"]
-            for part in member.parts:
-                terms.append(self._linked(part, self.name(f"z{k}")))
-                k += 1
-            found.append(_sum(terms))
-        return self.named("s", found)
-
-    def _linked(self, part: RawPart, linear: str) -> str:
-        """weight * link(linear + features + hinges + trees)."""
-        number = self.words.number
-        groups = {"x": part.features, "h": part.hinges, "t": part.trees}
-        added = [
-            f"{number(weight)} * {self.name(f'{stem}{k}')}"
-            for stem, weights in groups.items()
-            for k, weight in enumerate(weights)
-            if weight != 0
-        ]
-        inner = _sum([linear, *added])
-        if part.link == "identity":
-            return f"{number(part.weight)} * (\n      {inner}\n    )"
-        # weight / (1 + exp(-z)), without exp of numbers that are too large for it.
-        return (
-            f"{number(part.weight)} / (1e0 + EXP(-GREATEST(-{_STEEPEST}, LEAST({_STEEPEST},\n"
-            f"      {inner}\n    ))))"
-        )
-
-    def score(self) -> dict[str, str]:
-        """Mean of the member scores, converted to ranks if they have knots."""
-        found = []
-        for k, member in enumerate(self.arm.score.members):
-            own = self.name(f"s{k}")
-            found.append(own if member.knots is None else _lines(member.knots, own, self.words))
-        total = f"{_BREAK}+ ".join(found)
-        mean = total if len(found) == 1 else f"({total}) / {self.words.number(len(found))}"
-        return {self.name("score"): mean}
-
-    def uplift(self) -> dict[str, str]:
-        """calibration(score) + slope (score - centre)."""
-        score = self.name("score")
-        uplift = _lines(self.arm.knots, score, self.words)
-        if self.arm.slope != 0:
-            number = self.words.number
-            uplift += f" + {number(self.arm.slope)} * ({score} - ({number(self.arm.centre)}))"
-        return {self.name("uplift"): uplift}
+            linear.append(f"{_BREAK}+ ".join([plain(part.intercept), *effects]))
+            added = [
+                f"{number(weight)} * {name(f'{stem}{j}')}"
+                for stem, weights in (("x", part.features), ("h", part.hinges), ("t", part.trees))
+                for j, weight in enumerate(weights)
+                if weight != 0
+            ]
+            inner = _sum([z, *added])
+            if part.link == "identity":
+                parts.append(f"{number(part.weight)} * (\n      {inner}\n    )")
+            else:  # weight / (1 + exp(-z)), without exp of numbers that are too large for it
+                parts.append(
+                    f"{number(part.weight)} / (1e0 + EXP(-GREATEST(-{_STEEPEST}, "
+                    f"LEAST({_STEEPEST},\n      {inner}\n    ))))"
+                )
+        members.append(_sum(parts))
+        own = name(f"s{k}")
+        ranks.append(own if member.knots is None else _lines(member.knots, own, words))
+    mean = f"{_BREAK}+ ".join(ranks)
+    if len(ranks) > 1:
+        mean = f"({mean}) / {number(len(ranks))}"
+    score = name("score")
+    uplift = _lines(arm.knots, score, words)
+    if arm.slope != 0:
+        uplift += f" + {number(arm.slope)} * ({score} - ({number(arm.centre)}))"
+    return [
+        named("z", linear) | named("x", features),
+        named("h", bends) | named("t", trees),
+        named("s", members),
+        {score: mean},
+        {name("uplift"): uplift},
+    ]
 
 
 def _best_arm(raw: RawModel, uplifts: Sequence[str], words: Dialect) -> str:

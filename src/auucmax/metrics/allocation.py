@@ -46,9 +46,6 @@ class Steps(NamedTuple):
     @classmethod
     def joined(cls, parts: list[Steps]) -> Steps:
         """Concatenate lists of steps."""
-        if not parts:
-            none = np.empty(0, dtype=np.intp)
-            return cls(none, none, none, none, *(np.empty(0) for _ in range(3)))
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def best_first(self) -> Indices:
@@ -74,41 +71,32 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
     n_arms = uplift.shape[1]
     for block in blocks(len(uplift)):  # small enough for the processor's cache
         gains, prices = uplift[block].T.copy(), cost[block].T.copy()
-        free = None if allowed is None else allowed[block].T.copy()
+        if allowed is not None:
+            gains[~allowed[block].T] = -np.inf
         n = block.stop - block.start
         # Everybody starts at the control. These columns are about the people who may have a
         # further step: who, their arm, its uplift and cost, and the rate of their last step.
         person, arm = np.arange(n), np.full(n, -1)
         gain, price, rate = np.zeros(n), np.zeros(n), np.full(n, np.inf)
         for number in range(n_arms):
-            top, n_equal = np.full(len(person), -np.inf), np.ones(len(person), np.int64)
-            # Arms with the same uplift and cost are shared: the j-th is taken once in j times.
-            draw = (person * 0x9E3779B1) >> 7
-            next_arm, next_gain, next_price = arm.copy(), gain.copy(), price.copy()
-            for k in range(n_arms):
-                own, own_price = (gains[k], prices[k]) if number == 0 else (
-                    gains[k][person], prices[k][person],
-                )  # fmt: skip
-                more_gain, more_cost = own - gain, own_price - price
-                # No arm is both cheaper and better than a person's own: it would have come first.
-                possible = (more_gain > 0) & (more_cost >= 0)
-                if free is not None:
-                    possible &= free[k][person]
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    own_rate = np.where(possible, more_gain / more_cost, -np.inf)
-                # Among arms of the same rate the cheapest: the others are further steps.
-                equal = (own_rate == top) & possible
-                better = (own_rate > top) | (equal & (own_price < next_price))
-                equal &= own_price == next_price
-                better |= equal & (own > next_gain)  # among arms that cost nothing more
-                equal &= own == next_gain
-                n_equal = np.where(better, 1, n_equal + equal)
-                better |= equal & (draw % n_equal == 0)
-                top[better], next_arm[better] = own_rate[better], k
-                next_gain[better], next_price[better] = own[better], own_price[better]
+            more_gain, more_cost = gains - gain, prices - price
+            # No arm is both cheaper and better than a person's own: it would have come first.
+            best = (more_gain > 0) & (more_cost >= 0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rates = np.where(best, more_gain / more_cost, -np.inf)
+            top = rates.max(axis=0)
+            best &= rates == top
+            if (best.sum(axis=0, dtype=np.int32) > 1).any():
+                # Among arms of the same rate the cheapest: the others are further steps. Among arms
+                # that cost nothing more the one that gains most.
+                best &= prices == np.where(best, prices, np.inf).min(axis=0)
+                best &= gains == np.where(best, gains, -np.inf).max(axis=0)
+                # Arms with the same uplift and cost are shared: the j-th is taken once in j times.
+                draw = (person * 0x9E3779B1) >> 7
+                best &= draw % np.maximum(np.cumsum(best, axis=0), 1) == 0
             on = np.flatnonzero(top > -np.inf)
-            if not len(on):
-                break
+            chosen = n_arms - 1 - best[::-1, on].argmax(axis=0)
+            next_gain, next_price = gains[chosen, on], prices[chosen, on]
             # Rounding could make a later rate the higher one and change the order.
             rate = np.minimum(rate[on], top[on])
             found.append(
@@ -116,14 +104,16 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
                     person=person[on] + block.start,
                     number=np.full(len(on), number),
                     before=arm[on],
-                    arm=next_arm[on],
-                    cost=next_price[on] - price[on],
-                    uplift=next_gain[on] - gain[on],
+                    arm=chosen,
+                    cost=next_price - price[on],
+                    uplift=next_gain - gain[on],
                     rate=rate,
                 )
             )
-            person, arm = person[on], next_arm[on]
-            gain, price = next_gain[on], next_price[on]
+            if not len(on):
+                break
+            person, arm, gain, price = person[on], chosen, next_gain, next_price
+            gains, prices = gains[:, on], prices[:, on]
     return Steps.joined(found)
 
 
@@ -187,7 +177,6 @@ class Allocation:
         *,
         people: Floats | None = None,
         fold: NDArray[Any] | None = None,
-        is_score: bool = False,
     ) -> Self:
         """Allocate by uplifts (n, K) from models trained on other rows.
 
@@ -197,7 +186,6 @@ class Allocation:
         fold : (n,) if the uplifts come from models of several folds: each fold spends the budget
             by itself. A fold with high uplifts was scored by a model trained on folds with high
             outcomes, so its own outcomes are low; cut at one rate, it would be preferred.
-        is_score : the only column is a score, which ranks people down to everyone.
         """
         people = np.ones(len(uplift)) if people is None else people
         fold = np.zeros(len(uplift)) if fold is None else fold
@@ -205,38 +193,21 @@ class Allocation:
         for number in np.unique(fold):
             own = np.flatnonzero(fold == number)
             free = None if allowed is None else allowed[own]
-            if is_score:
-                steps = score_steps(uplift[own, 0], cost[own, 0])
-            else:
-                steps = arm_steps(uplift[own], cost[own], free)
+            steps = arm_steps(uplift[own], cost[own], free)
             steps = steps.take(steps.best_first())
-            # The first step of each rate; rates may be infinite, whose difference is not a number.
-            first = np.flatnonzero(np.append(True, steps.rate[1:] != steps.rate[:-1]))
-            first = first[: len(steps.rate)]
-            sizes = np.diff(np.append(first, len(steps.rate)))
             paid = np.cumsum(steps.cost * people[own][steps.person]) / people[own].sum()
-            end = paid[first + sizes - 1]
-            starts.append(np.repeat(np.concatenate([[0.0], end])[: len(end)], sizes))
-            ends.append(np.repeat(end, sizes))
+            paid = np.append(0.0, paid)
+            sizes = np.unique(-steps.rate, return_counts=True)[1]  # of steps of one rate
+            cuts = paid[np.append(0, np.cumsum(sizes))]
+            starts.append(np.repeat(cuts[:-1], sizes))
+            ends.append(np.repeat(cuts[1:], sizes))
             found.append(steps._replace(person=own[steps.person]))
-            most[own] = end[-1] if len(end) else 0.0
+            most[own] = paid[-1]
         steps = Steps.joined(found)
         order = np.argsort(steps.person, kind="stable")
         return cls(
             steps.take(order), np.concatenate(starts)[order], np.concatenate(ends)[order], most
         )
-
-    @classmethod
-    def of_everyone(cls, cost: Floats, arm: int) -> Self:
-        """Give everyone one arm, or as many random people as the budget allows."""
-        n_people = len(cost)
-        none = np.zeros(n_people, dtype=np.intp)
-        price = np.ascontiguousarray(cost[:, arm])
-        steps = Steps(
-            np.arange(n_people), none, none - 1, none + arm, price, price, np.ones(n_people)
-        )
-        most = np.full(n_people, price.mean())
-        return cls(steps, np.zeros(n_people), most, most)
 
     def parts(self, budget: Floats, n_arms: int) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of people with M (people, K, J), their share of each arm at each budget."""

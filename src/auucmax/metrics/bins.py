@@ -14,23 +14,22 @@ rows: nothing below asks how they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
+from auucmax._validation import Floats, check_choice, check_column, check_mask, check_whole
 from auucmax.data.reading import read_table
 from auucmax.data.table_errors import check_columns
+from auucmax.metrics.curves import ArmSweep
+from auucmax.metrics.inference import ClusterUnits, Support
 from auucmax.metrics.levels import Levels
-from auucmax.metrics.ranking import RANKINGS, RankedRows, Ranking, RankingKind, rank_rows
+from auucmax.metrics.ranking import RANKINGS, RankedRows, RankingKind, rank_rows
 from auucmax.rows import Batch, Rows, Sample
-
-Predict = Callable[[NDArray[Any]], Floats]
 
 N_BINS = 65_536
 
@@ -70,8 +69,6 @@ class BinnedLevels(Levels):
     outcome_low: float
     outcome_high: float
 
-    _clusters = None
-
     @classmethod
     # Bins need edges in the place of what rows may have: another way to make the same object.
     def of(  # type: ignore[override]
@@ -92,23 +89,23 @@ class BinnedLevels(Levels):
         y = check_column(y, "y")
         score = check_column(score, "score", len(y))
         arm = check_mask(treated, "treated", len(y))
-        order, counts, cell = _cells(score, arm, edges)
+        # Looking up the edges in sorted scores takes a tenth of the time of looking up each score.
+        order = rank_rows(score).order
         score, y = score.take(order), y.take(order)
-        ends, filled = np.cumsum(counts), counts > 0
+        ends = np.append(np.searchsorted(score, edges, side="right"), len(score))
+        counts = np.diff(ends, prepend=0)
+        filled = counts > 0
         low[filled] = score[ends[filled] - counts[filled]]
         high[filled] = score[ends[filled] - 1]
-
-        def cell_sums(values: Floats | None) -> NDArray[Any]:
-            return np.bincount(cell, weights=values, minlength=2 * n_bins).reshape(2, n_bins)
-
-        outcome_low, outcome_high = float(y.min()), float(y.max())
-        sums[:, :, 0] = cell_sums(None)
-        sums[:, :, 1] = cell_sums(y)
-        square = np.square(y)
-        same = np.array_equal(square, y)  # outcomes are 0 or 1
-        sums[:, :, 2] = sums[:, :, 1] if same else cell_sums(square)
-        sums[:, :, 3] = sums[:, :, 1] if outcome_low >= 0 else cell_sums(np.abs(y))
-        return cls(edges, sums, low, high, outcome_low, outcome_high)
+        # Cells are the bins of the control arm, and then those of the treated.
+        cell = np.repeat(np.arange(n_bins), counts)
+        cell += n_bins * arm.take(order)
+        is_binary = np.array_equal(np.square(y), y)
+        for column, values in enumerate((None, y, np.square(y), np.abs(y))):
+            if column < 2 or not is_binary:  # 0/1 outcomes are their squares and sizes
+                found = np.bincount(cell, weights=values, minlength=2 * n_bins)
+            sums[:, :, column] = found.reshape(2, n_bins)
+        return cls(edges, sums, low, high, float(y.min()), float(y.max()))
 
     def __add__(self, other: BinnedLevels) -> BinnedLevels:
         if not isinstance(other, BinnedLevels):
@@ -131,7 +128,7 @@ class BinnedLevels(Levels):
         return f"BinnedLevels({self.n_rows:,} rows in {self.n_bins:,} bins)"
 
     @cached_property
-    def ranked(self) -> RankedRows:
+    def ranked(self) -> RankedRows:  # type: ignore[override]
         """Two lines per occupied bin, control and treated."""
         self.check_arms()
         filled = self.sums[:, np.isfinite(self.low), :3].transpose(2, 1, 0)
@@ -139,8 +136,8 @@ class BinnedLevels(Levels):
         # Control and treated lines alternate, so that each bin is a level of two lines.
         index = np.arange(len(y))
         return RankedRows(
-            ranking=Ranking(index, index[::2]),
-            index=index,
+            order=index,
+            starts=index[::2],
             y=y,
             treated=index % 2 == 1,
             weight=rows,
@@ -179,13 +176,18 @@ class BinnedLevels(Levels):
         inside = self.outcome_low >= 0 and self.outcome_high <= 1
         return inside and np.array_equal(self.sums[:, :, 1], self.sums[:, :, 2])
 
-    def below(self, ranking: RankingKind = "joint") -> Floats:
-        """Share of rows ranked below each bin, plus half of the bin; (2, B).
+    def _support(self, units: ClusterUnits | None) -> Support:
+        """Responders are known only for 0/1 outcomes."""
+        n = self.arm_rows
+        if not self.binary:
+            return Support("even", n, n, (0, 0))
+        some = round(self.sums[0, :, 1].sum()), round(self.sums[1, :, 1].sum())
+        return Support("binary", n, some, (n[0] - some[0], n[1] - some[1]))
 
-        Of all rows, or of the same arm's (``"separate"``).
-        """
-        ranked, totals, _ = self._sizes(ranking)
-        return (np.cumsum(ranked, axis=1) - ranked / 2) / totals
+    def below(self) -> Floats:
+        """Share of all rows ranked below each bin, plus half of the bin; (B,)."""
+        ranked = self.sums[:, :, 0].sum(axis=0)
+        return (np.cumsum(ranked) - ranked / 2) / ranked.sum()
 
     def auuc_error(self, ranking: RankingKind = "joint") -> float:
         """Bound on the difference between :meth:`auuc` and the AUUC of the exact scores.
@@ -208,15 +210,20 @@ class BinnedLevels(Levels):
         outcomes the limit is reached: treated responders on top of each bin, control responders at
         its bottom.
         """
-        ranked, totals, arms = self._sizes(ranking)
-        cost = np.zeros_like(ranked)
-        ends = max(self.outcome_high, 0.0), max(-self.outcome_low, 0.0)
-        for part, most in zip(self._signed_parts(), ends, strict=True):
-            if most > 0:
-                cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
-        return float((cost * self._mixed / (2 * totals * arms)).sum())
+        return self._costs(ranking)[0]
 
-    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+    def _bin_costs(self, ranking: RankingKind) -> tuple[tuple[float, float], ...]:
+        own = self._costs(ranking)
+        if ranking == "separate":
+            return own, own
+        # Gains and the terms psi are linear in the outcome, so those of y - c are those of y less c
+        # times those of 1. Ranked separately, an outcome of 1 has no gain, and no error.
+        ones = np.repeat(self.sums[:, :, :1], 4, axis=2)
+        unit = replace(self, sums=ones, outcome_low=1.0, outcome_high=1.0)._costs(ranking)
+        size = abs(self.ranked.mean())
+        return own, (own[0] + size * unit[0], own[1] + size * unit[1])
+
+    def _costs(self, ranking: RankingKind) -> tuple[float, float]:
         """Cost of binning for AUUC (:meth:`auuc_error`) and for its standard error.
 
         Within an arm and a bin the terms psi are linear in y, so the sums of y and y^2 give their
@@ -230,76 +237,36 @@ class BinnedLevels(Levels):
         change of psi. There u_i changes by at most (n_b - 1)/(2n), and the curve V_i, which counts
         half of the bin, by at most half of the sum of the absolute terms of the bin.
         """
-        ranked, totals, arms = self._sizes(ranking)
-        if arms.min() < 2:
-            return self.auuc_error(ranking), float("nan")
-        rows, _, square, size = np.moveaxis(self.sums, 2, 0)
+        check_choice(ranking, "ranking", RANKINGS)
+        self.check_arms()
+        rows, outcome, square, size = np.moveaxis(self.sums, 2, 0)
+        ranked = rows  # with each arm
+        if ranking == "joint":
+            ranked = np.broadcast_to(rows.sum(axis=0), rows.shape)
+        totals, arms = ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
+        mixed = self.low < self.high  # bins of one score cost nothing
+        cost = np.zeros_like(ranked)
+        for sign, most in ((1, self.outcome_high), (-1, -self.outcome_low)):
+            if most > 0:
+                # The sum of the positive outcomes, or of the sizes of the negative ones.
+                part = np.maximum((size + sign * outcome) / 2, 0.0)
+                cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
+        error = (cost * mixed / (2 * totals * arms)).sum()
         terms = size / arms
         if ranking == "joint":
             terms = np.broadcast_to(terms.sum(axis=0), terms.shape)
         own, curve = np.maximum(ranked - 1, 0.0) / (2 * totals * arms), terms / (2 * totals)
         squares = own**2 * square + 2 * own * curve * size + curve**2 * rows
-        squares = (squares * self._mixed).sum(axis=1, keepdims=True)
-        norm = float(np.sqrt((squares * arms / (arms - 1)).sum()))
-        return self.auuc_error(ranking), norm
+        correction = np.divide(arms, arms - 1, out=np.full_like(arms, np.nan), where=arms > 1)
+        return float(error), float(np.sqrt((squares * mixed * correction).sum()))
 
-    def _gain_bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """Cost of binning for the gain of y - c.
-
-        Gains and the terms psi are linear in the outcome, so those of y - c are those of y less c
-        times those of 1. Ranked separately, an outcome of 1 has no gain, and no error.
-        """
-        own = self._bin_costs(ranking)
-        if ranking == "separate":
-            return own
-        ones = np.repeat(self.sums[:, :, :1], 4, axis=2)
-        unit = BinnedLevels(self.edges, ones, self.low, self.high, 1.0, 1.0)._bin_costs(ranking)
-        size = abs(self.ranked.mean())
-        return own[0] + size * unit[0], own[1] + size * unit[1]
-
-    def _first_above_zero(self) -> int:
-        if ((self.low <= 0) & (self.high > 0)).any():
+    def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
+        if share is None and ((self.low <= 0) & (self.high > 0)).any():
             raise ValueError(
                 "the sign of the scores should be that of a whole bin, got a bin with scores of "
                 "both signs. Pass share=..., or make 0 one of the edges."
             )
-        return super()._first_above_zero()
-
-    @property
-    def _mixed(self) -> Bools:
-        """Bins with several distinct scores, the only ones where binning matters."""
-        return self.low < self.high
-
-    def _sizes(self, ranking: str) -> tuple[Floats, Floats, Floats]:
-        """Rows per bin ranked with each arm (2, B), their total, and the arm's (2, 1)."""
-        check_choice(ranking, "ranking", RANKINGS)
-        self.check_arms()
-        rows = self.sums[:, :, 0]
-        ranked = rows if ranking == "separate" else np.broadcast_to(rows.sum(axis=0), rows.shape)
-        return ranked, ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
-
-    def _signed_parts(self) -> Floats:
-        """Sums of positive outcomes and of absolute negative outcomes; (2, 2, B)."""
-        outcome, size = self.sums[:, :, 1], self.sums[:, :, 3]
-        return np.maximum(np.stack([size + outcome, size - outcome]) / 2, 0.0)
-
-
-def _cells(
-    score: Floats, treated: Bools, edges: Floats
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Sorted rows, rows per bin, and the cell of each sorted row.
-
-    Cells are the bins of the control arm, and then those of the treated.
-    """
-    if not len(score):
-        return np.empty(0, np.intp), np.zeros(len(edges) + 1, np.intp), np.empty(0, np.intp)
-    # Looking up the edges in sorted scores takes a tenth of the time of looking up each score.
-    order = rank_rows(score).order
-    ends = np.append(np.searchsorted(score.take(order), edges, side="right"), len(score))
-    counts = np.diff(ends, prepend=0)
-    cell = np.repeat(np.arange(len(counts)), counts)
-    cell += len(counts) * treated.take(order)
-    return order, counts, cell
+        return super()._rule(share, sweep)
 
 
 def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
@@ -318,21 +285,17 @@ def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
     """
     n_bins = check_whole(n_bins, "n_bins", 1)
     ordered = np.sort(check_column(sample, "sample"))
-    values = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
-    if 2 * len(values) < n_bins:
-        return _around(values, values)
-    if len(values) <= n_bins:
+    values = alone = np.unique(ordered)
+    if n_bins <= 2 * len(values) <= 2 * n_bins:
         left, right = values[:-1], values[1:]
         middle = left / 2 + right / 2
         # Between neighbouring numbers there is no other: the left one separates them.
         return np.where((middle > left) & (middle < right), middle, left)
-    places = np.arange(1, n_bins) * len(ordered)
-    quantiles = ordered[-(-places // n_bins) - 1]
-    return _around(quantiles, quantiles[1:][quantiles[1:] == quantiles[:-1]])
-
-
-def _around(values: Floats, alone: Floats) -> Floats:
-    """Edges at the values, and just below those that get a bin of their own."""
+    if len(values) > n_bins:
+        places = np.arange(1, n_bins) * len(ordered)
+        values = ordered[-(-places // n_bins) - 1]
+        alone = values[1:][values[1:] == values[:-1]]
+    # Edges at the values, and just below those that get a bin of their own.
     with np.errstate(over="ignore"):  # below the smallest number there is no edge, and no score
         lower = np.nextafter(alone, -np.inf)
     edges = np.unique(np.concatenate([values, lower]))
@@ -350,18 +313,44 @@ def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevel
 
     The evaluation is honest only if the score was not fitted on these rows.
     """
-    predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
     n_bins = check_whole(n_bins, "n_bins", 1)
-    (sample,) = rows.total(partial(score_sample, predict=predict, size=16 * n_bins))
+    summary = _Scored(model, rows.names, 16 * n_bins)
+    (sample,) = rows.total(summary)
     if not len(sample.values):
         raise ValueError(
             "rows should hold at least one row to evaluate, got none. Check the source."
         )
     # Nothing in the proofs asks how edges were found, so these rows may choose them.
-    edges = score_edges(sample.values, n_bins)
-    (levels,) = rows.total(partial(binned, predict=predict, edges=edges))
+    (levels,) = rows.total(replace(summary, edges=score_edges(sample.values, n_bins)))
     levels.check_arms()
     return cast(BinnedLevels, levels)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Summary of a batch: a random sample of its scores or, with ``edges``, their bins."""
+
+    model: Any
+    names: tuple[str, ...]
+    size: int
+    edges: Floats | None = None
+
+    def __call__(self, batch: Batch) -> Sample | BinnedLevels:
+        X: Any = batch.X
+        if hasattr(self.model, "feature_names_in_"):  # the model checks names and their order
+            X = pd.DataFrame(X, columns=list(self.names))
+        score = np.zeros(0)
+        if len(batch.y):
+            predict = getattr(self.model, "predict", self.model)
+            score = check_column(predict(X), "score", len(batch.y))
+        if self.edges is None:
+            return Sample.of(score, batch.keys, self.size)
+        if batch.weight is not None:  # sums of numbers of rows have no place for them
+            raise ValueError(
+                "rows whose scores are put into bins should all weigh 1, got weights. Read the "
+                "rows into memory, and pass sample_weight."
+            )
+        return BinnedLevels.of(batch.y, score, batch.treated, self.edges)
 
 
 def column_levels(
@@ -400,12 +389,8 @@ def column_levels(
     sums = {"n": rows.count(), "sum": y.sum(), "squares": (y * y).sum(), "sizes": y.abs().sum()}
     ends |= {"y_low": y.min(), "y_high": y.max()}
     by = rows.group_by(place=place.cast("int64"), arm=rows["arm"])
-    cells = {name: value.cast("float64") for name, value in (sums | ends).items()}
-    return _from_cells(read_table(by.aggregate(**cells)), treatment)
-
-
-def _from_cells(cells: pd.DataFrame, treatment: str) -> BinnedLevels:
-    """Levels with one line per occupied bin and arm."""
+    wanted = {name: value.cast("float64") for name, value in (sums | ends).items()}
+    cells = read_table(by.aggregate(**wanted))
     if not set(cells["arm"]) <= {0.0, 1.0}:
         raise ValueError(
             f"{treatment!r} should be 0 or 1 in every row, got {sorted(set(cells['arm']))[:5]}. "
@@ -416,47 +401,16 @@ def _from_cells(cells: pd.DataFrame, treatment: str) -> BinnedLevels:
             "scores and outcomes should be finite numbers, got others. Leave these rows out."
         )
     places, bins = np.unique(cells["place"], return_inverse=True)
-    arms = cells["arm"].to_numpy(np.int64)
-    sums = np.zeros((2, len(places), 4))
-    sums[arms, bins] = cells[["n", "sum", "squares", "sizes"]]
-    low, high = np.full(len(places), np.inf), np.full(len(places), -np.inf)
-    np.minimum.at(low, bins, cells["low"].to_numpy())
-    np.maximum.at(high, bins, cells["high"].to_numpy())
-    outcomes = float(cells["y_low"].min()), float(cells["y_high"].max())
-    levels = BinnedLevels(high[:-1], sums, low, high, *outcomes)
+    by_arm = np.zeros((2, len(places), 4))
+    by_arm[cells["arm"].to_numpy(np.int64), bins] = cells[[*sums]]
+    highs = cells.groupby("place")["high"].max().to_numpy()
+    levels = BinnedLevels(
+        highs[:-1],
+        by_arm,
+        cells.groupby("place")["low"].min().to_numpy(),
+        highs,
+        float(cells["y_low"].min()),
+        float(cells["y_high"].max()),
+    )
     levels.check_arms()
     return levels
-
-
-@dataclass(frozen=True)
-class NamedPredict:
-    """A model's ``predict`` for rows from a source, by column names if it needs them."""
-
-    model: Any
-    names: tuple[str, ...]
-
-    def __call__(self, X: NDArray[Any]) -> Floats:
-        if hasattr(self.model, "feature_names_in_"):  # the model checks names and their order
-            return np.asarray(self.model.predict(pd.DataFrame(X, columns=list(self.names))))
-        return np.asarray(self.model.predict(X))
-
-
-def _scores(batch: Batch, predict: Predict) -> Floats:
-    if len(batch.y) == 0:
-        return np.zeros(0)
-    return check_column(predict(batch.X), "score", len(batch.y))
-
-
-def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
-    """Batch summary: a random sample of the scores."""
-    return Sample.of(_scores(batch, predict), batch.keys, size)
-
-
-def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
-    """Batch summary: scores in bins with these edges."""
-    if batch.weight is not None:  # sums of numbers of rows have no place for them
-        raise ValueError(
-            "rows whose scores are put into bins should all weigh 1, got weights. Read the rows "
-            "into memory, and pass sample_weight."
-        )
-    return BinnedLevels.of(batch.y, _scores(batch, predict), batch.treated, edges)

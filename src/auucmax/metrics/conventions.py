@@ -34,9 +34,6 @@ compare with the libraries themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,13 +43,20 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._validation import Bools, Floats, check_rows
 from auucmax.metrics.levels import Levels
 
-Indices = NDArray[np.intp]
+_SKLIFT_NOTE = "Outcome 0/1 only. A constant score gives 0, its perfect ranking 1."
+_CAUSALML_NOTE = (
+    "Tied rows in the order of an unstable sort, which differs between processors. "
+    "For frames without a column 'tau', which CausalML would use instead of the outcome."
+)
+_PYLIFT_NOTE = (
+    "With pylift's p='infer'. Any positive outcome counts as 1. Tied rows in the order given."
+)
 
 
 def conventions(
     y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, control: Any = None
 ) -> pd.DataFrame:
-    """Values of all conventions in :data:`ALL_CONVENTIONS` for a ranking, one per row.
+    """Values of all conventions of this module for a ranking, one per row.
 
     Parameters
     ----------
@@ -82,39 +86,151 @@ def conventions(
     11         pylift                       Q_qini  0.0923
     """
     rows = check_rows(y, score, treatment=treatment, control=control)
-    sample = _Sample(rows.y, rows.score, rows.treated)
-    return pd.DataFrame(
-        [_evaluate(convention, sample) for convention in ALL_CONVENTIONS],
-        columns=["name", "library", "value", "formula", "order_dependent", "note"],
-    )
+    won, treated = rows.y, rows.treated
+    effect = float(won[treated].mean() - won[~treated].mean())
+    order = np.argsort(-rows.score, kind="stable")
+    levels = Levels(rows)
+    auuc = levels.auuc()
+    table: list[tuple[Any, ...]] = [
+        (
+            "auucmax", "auuc_score(ranking='joint')", auuc, False,
+            "area under V(k) over k/n = mean(y u | treated) - mean(y u | control), "
+            "u = 1 - (rank - 1/2)/n",
+            "The number in the paper's tables. A constant score gives ATE/2. Ties averaged.",
+        ),
+        (
+            "auucmax", "auuc_score(ranking='separate')", levels.auuc("separate"), False,
+            "mean(y u | treated) - mean(y u | control), u from ranks inside each arm",
+            "Proposition 1 of the paper, which its bound is about. Near the joint value for large "
+            "n.",
+        ),
+        (
+            "paper", "Definition 1", auuc + effect / (2 * len(won)), False,
+            "(1/n) sum of V(k) over k = 1..n = auuc_score + ATE/(2n)",
+            "Bars instead of trapezoids; the paper prints it without the 1/n. Ties averaged.",
+        ),
+        (
+            "auucmax", "gain over random", auuc - effect / 2, False,
+            "auuc_score - ATE/2",
+            "What the ranking adds to treating the same number of people at random; outcomes are "
+            "not centred here, while auuc_inference centres them, which has less noise.",
+        ),
+    ]  # fmt: skip
 
+    # scikit-uplift: curve points only where the score changes, so that ties enter together.
+    success = won == 1
+    control_wins = (success & ~treated).sum()
+    treated_losses = (~success & treated).sum()
+    top = _top(won, treated, order, rows.score)
+    r = _r(top)
+    end, n = float(r[-1]), len(won)
+    shares: list[float | str] = []
+    for curve, perfect in (
+        (_g, 2 * (success == treated) + (success if control_wins > treated_losses else treated)),
+        (_r, success * np.where(treated, 1, -1)),
+    ):
+        best = _top(won, treated, np.argsort(-perfect, kind="stable"), perfect)
+        area, largest = (_above_random(own, curve(own)) for own in (top, best))
+        shares.append(_ratio(area, largest, "the area of the perfect ranking above random"))
+    # The perfect curve climbs with slope 1 to the end value and stays there.
+    shares.append(_ratio(_above_random(top, r), end * (n - end) / 2, "the average effect"))
+    if end < 0:
+        shares[2] = "the average effect is negative, which scikit-uplift refuses here."
+    if not (np.isin(won, (0.0, 1.0)).all() and 0 < success.sum() < n):
+        shares = ["scikit-uplift needs an outcome of 0 and 1, both present."] * 3
+    table += [
+        (
+            "scikit-uplift", "uplift_auc_score", shares[0], False,
+            "(area under G(k) - n G(n)/2) / (the same for the perfect ranking)",
+            _SKLIFT_NOTE,
+        ),
+        (
+            "scikit-uplift", "qini_auc_score(negative_effect=True)", shares[1], False,
+            "(area under R(k) - n R(n)/2) / (the same for the perfect ranking)",
+            f"The default. {_SKLIFT_NOTE}",
+        ),
+        (
+            "scikit-uplift", "qini_auc_score(negative_effect=False)", shares[2], False,
+            "(area under R(k) - n R(n)/2) / (R(n) (n - R(n))/2)",
+            "Outcome 0/1 only. Perfect here means that nobody is harmed, so values above 1 occur.",
+        ),
+    ]  # fmt: skip
 
-class Convention(NamedTuple):
-    """One library's metric: its call, its implementation, and notes."""
+    # CausalML: tied rows in the order of pandas' default, unstable sort: the call that it makes, so
+    # that we agree with it on the same machine. That order differs between processors.
+    unstable = pd.Series(rows.score).sort_values(ascending=False).index.to_numpy()
+    top = _top(won, treated, unstable)
+    in_top = _from_first_known(top, _lift(top), (top.treated > 0) & (top.control > 0)) * top.k
+    for name, values, area_is, random, letter, random_value in (
+        ("auuc_score", in_top, "mean of G(k) over k = 0..n", 0.0, "G", "1/2 or -1/2"),
+        (
+            "qini_score", _from_first_known(top, _r(top), top.control > 0),
+            "mean of R(k) over k = 0..n, minus R(n)/2", 0.5, "R", "0",
+        ),
+    ):  # fmt: skip
+        end = float(values[-1])
+        area = float(values.mean()) - random * end
+        table += [
+            (
+                "CausalML", f"{name}(normalize=True)",
+                _ratio(area, abs(end), "the average effect"), True,
+                f"({area_is}) / |{letter}(n)|",
+                f"A random ranking gives about {random_value}. {_CAUSALML_NOTE}",
+            ),
+            (
+                "CausalML", f"{name}(normalize=False)", area, True, area_is,
+                f"Grows with n. {_CAUSALML_NOTE}",
+            ),
+        ]  # fmt: skip
 
-    name: str
-    library: str
-    compute: Callable[[_Sample], float]
-    formula: str
-    note: str
-    order_dependent: bool = False
+    # pylift: the outcome is positive or not.
+    top = _top((won > 0).astype(np.float64), treated, order)
+    p, q = top.y_treated[-1] / top.treated[-1], top.y_control[-1] / top.control[-1]
+    most = (p + q) / 2 - (p**2 + q**2) / 4
+    practical = (1 - (p - q) ** 2) / 4 if p + q > 1 else (p + q) / 2 - (p**2 + q**2) / 2
+    # k/n with each arm counted as one half of the rows.
+    share = (top.treated / top.treated[-1] + top.control / top.control[-1]) / 2
+    v = top.y_treated / top.treated[-1] - top.y_control / top.control[-1]
+    own: list[tuple[str, float | str, bool, str, str]] = []
+    for name, values, formula, note in (
+        ("qini", v, "V(k)", f"{_PYLIFT_NOTE} Q_qini equals the gain over random if no scores tie."),
+        (
+            "cgains", _lift(top) * share, "(YT(k)/t(k) - YC(k)/c(k)) (t(k)/nT + c(k)/nC)/2",
+            _PYLIFT_NOTE,
+        ),
+        ("aqini", _r(top) / top.treated[-1], "R(k)/nT", _PYLIFT_NOTE),
+    ):  # fmt: skip
+        gain = _above_random(top, values) / n
+        formula = f"(area under {formula} over k/n, minus ATE/2)"
+        own.append((f"Q_{name}", gain, True, formula, note))
+        for letter, largest, unit in (("q1", most, "Q_max"), ("q2", practical, "Q_practical_max")):
+            part = _ratio(gain, largest, "the largest possible Q")
+            own.append((f"{letter}_{name}", part, True, f"{formula} / {unit}", note))
+    own += [
+        (
+            "Q_max", most, False,
+            "(pT + pC)/2 - (pT^2 + pC^2)/4, pT and pC the success rates of the arms",
+            "Depends on the data only, not on the ranking. Any positive outcome counts as 1.",
+        ),
+        (
+            "Q_practical_max", practical, False,
+            "(pT + pC)/2 - (pT^2 + pC^2)/2; (1 - ATE^2)/4 if pT + pC > 1",
+            "Depends on the data only. If pT + pC <= 1 it is the largest possible gain over random "
+            "of the separate ranking.",
+        ),
+    ]  # fmt: skip
+    refused = "pylift leaves rows with a negative outcome out of its counts."
+    table += [
+        ("pylift", name, refused if won.min() < 0 else value, *more) for name, value, *more in own
+    ]
 
-
-class _Undefined(ValueError):
-    """The metric is undefined in that library for these rows."""
-
-
-def _evaluate(convention: Convention, sample: _Sample) -> dict[str, Any]:
-    row = convention._asdict()
-    compute = row.pop("compute")
-    try:
-        row["value"] = float(compute(sample))
-    except _Undefined as reason:
-        row["value"], row["note"] = float("nan"), f"NaN: {reason} {convention.note}"
-    return row
-
-
-# --- rows, and running totals from the top of the ranking -----------------------------------------
+    found = []
+    for library, name, value, depends, formula, note in table:
+        reason = f"NaN: {value} " if isinstance(value, str) else ""
+        value = np.nan if reason else value
+        found.append((name, library, value, formula, depends, reason + note))
+    columns = ["name", "library", "value", "formula", "order_dependent", "note"]
+    return pd.DataFrame(found, columns=columns)
 
 
 class _Top(NamedTuple):
@@ -127,69 +243,17 @@ class _Top(NamedTuple):
     y_control: Floats
 
 
-@dataclass(frozen=True)
-class _Sample:
-    y: Floats
-    score: NDArray[Any]
-    treated: Bools
-
-    @cached_property
-    def rate_treated(self) -> float:
-        return float(self.y[self.treated].mean())
-
-    @cached_property
-    def rate_control(self) -> float:
-        return float(self.y[~self.treated].mean())
-
-    @property
-    def effect(self) -> float:
-        return self.rate_treated - self.rate_control
-
-    @cached_property
-    def levels(self) -> Levels:
-        return Levels.of(self.y, self.score, treatment=self.treated)
-
-    @cached_property
-    def stable_order(self) -> Indices:
-        """Highest score first, tied rows as given."""
-        # Reversed twice, or the order of tied rows would be turned round.
-        return len(self.y) - 1 - np.argsort(self.score[::-1], kind="stable")[::-1]
-
-    @cached_property
-    def each_row(self) -> _Top:
-        return self._totals(self.stable_order)
-
-    @cached_property
-    def each_level(self) -> _Top:
-        """Curve points only where the score changes, so that ties enter together."""
-        sorted_score = self.score[self.stable_order]
-        ends = np.flatnonzero(np.append(sorted_score[1:] != sorted_score[:-1], True)) + 1
-        return _Top(*(total[np.append(0, ends)] for total in self.each_row))
-
-    @cached_property
-    def each_row_pandas(self) -> _Top:
-        # Tied rows in the order of pandas' default, unstable sort: the call that CausalML makes,
-        # so that we agree with it on the same machine. That order differs between processors.
-        order = pd.Series(self.score).sort_values(ascending=False).index.to_numpy()
-        return self._totals(order)
-
-    @cached_property
-    def successes(self) -> _Sample:
-        """The outcome as pylift uses it: positive or not."""
-        if self.y.min() < 0:
-            raise _Undefined("pylift leaves rows with a negative outcome out of its counts.")
-        return _Sample((self.y > 0).astype(np.float64), self.score, self.treated)
-
-    def _totals(self, order: Indices) -> _Top:
-        treated = self.treated[order].astype(np.float64)
-        y = self.y[order]
-        k = np.arange(len(y) + 1, dtype=np.float64)
-        n_treated = _running(treated)
-        return _Top(k, n_treated, k - n_treated, _running(y * treated), _running(y * (1 - treated)))
-
-
-def _running(values: Floats) -> Floats:
-    return np.append(0.0, np.cumsum(values))
+def _top(
+    y: Floats, treated: Bools, order: NDArray[np.intp], score: NDArray[Any] | None = None
+) -> _Top:
+    """Totals from the top of an order; with the ``score``, only where it changes."""
+    in_order = treated[order].astype(np.float64)
+    rows = np.stack([np.ones(len(y)), in_order, 1 - in_order])
+    rows = np.vstack([rows, rows[1:] * y[order]])
+    totals = np.cumsum(np.pad(rows, ((0, 0), (1, 0))), axis=1)
+    if score is not None:
+        totals = totals[:, np.append(0, np.flatnonzero(np.diff(score[order], append=np.nan)) + 1)]
+    return _Top(*totals)
 
 
 def _over(numerator: Floats, denominator: Floats) -> Floats:
@@ -197,31 +261,21 @@ def _over(numerator: Floats, denominator: Floats) -> Floats:
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
 
 
-def _ratio(numerator: float, denominator: float, what: str) -> float:
-    if denominator == 0:
-        raise _Undefined(f"{what} is zero.")
-    return numerator / denominator
+def _ratio(numerator: float, denominator: float, what: str) -> float | str:
+    """Ratio, or why it is not defined."""
+    return f"{what} is zero." if denominator == 0 else numerator / denominator
 
 
-# --- the curves -----------------------------------------------------------------------------------
-
-
-def _v(top: _Top) -> Floats:
-    return top.y_treated / top.treated[-1] - top.y_control / top.control[-1]
+def _lift(top: _Top) -> Floats:
+    return _over(top.y_treated, top.treated) - _over(top.y_control, top.control)
 
 
 def _g(top: _Top) -> Floats:
-    return (_over(top.y_treated, top.treated) - _over(top.y_control, top.control)) * top.k
+    return _lift(top) * top.k
 
 
 def _r(top: _Top) -> Floats:
     return top.y_treated - top.y_control * _over(top.treated, top.control)
-
-
-def _cgains(top: _Top) -> Floats:
-    # k/n with each arm counted as one half of the rows.
-    share = (top.treated / top.treated[-1] + top.control / top.control[-1]) / 2
-    return (_over(top.y_treated, top.treated) - _over(top.y_control, top.control)) * share
 
 
 def _above_random(top: _Top, curve: Floats) -> float:
@@ -229,226 +283,8 @@ def _above_random(top: _Top, curve: Floats) -> float:
     return float(np.trapezoid(curve, top.k) - top.k[-1] * curve[-1] / 2)
 
 
-# --- the paper, and us ----------------------------------------------------------------------------
-
-
-def _auuc(sample: _Sample, ranking: Any = "joint") -> float:
-    return sample.levels.auuc(ranking)
-
-
-# --- scikit-uplift --------------------------------------------------------------------------------
-
-
-def _require_binary(sample: _Sample) -> None:
-    if not (((sample.y == 0) | (sample.y == 1)).all() and sample.y.any() and (sample.y == 0).any()):
-        raise _Undefined("scikit-uplift needs an outcome of 0 and 1, both present.")
-
-
-def _sklift(
-    sample: _Sample, curve: Callable[[_Top], Floats], perfect: Callable[[Bools, Bools], Any]
-) -> float:
-    _require_binary(sample)
-    best = _Sample(sample.y, perfect(sample.y == 1, sample.treated).astype(np.int8), sample.treated)
-    area, largest = (_above_random(s.each_level, curve(s.each_level)) for s in (sample, best))
-    return _ratio(area, largest, "the area of the perfect ranking above random")
-
-
-def _perfect_uplift(won: Bools, treated: Bools) -> NDArray[np.int_]:
-    control_wins, treated_losses = (won & ~treated).sum(), (~won & treated).sum()
-    return 2 * (won == treated) + (won if control_wins > treated_losses else treated)
-
-
-def _perfect_qini(won: Bools, treated: Bools) -> NDArray[np.int_]:
-    return 1 * (won & treated) - 1 * (won & ~treated)
-
-
-def _sklift_qini_positive(sample: _Sample) -> float:
-    _require_binary(sample)
-    curve = _r(sample.each_level)
-    n, end = len(sample.y), float(curve[-1])
-    if end < 0:
-        raise _Undefined("the average effect is negative, which scikit-uplift refuses here.")
-    # The perfect curve climbs with slope 1 to the end value and stays there.
-    perfect = end * (n - end) / 2
-    return _ratio(_above_random(sample.each_level, curve), perfect, "the average effect")
-
-
-# --- CausalML -------------------------------------------------------------------------------------
-
-
 def _from_first_known(top: _Top, curve: Floats, known: Bools) -> Floats:
     """Extend a curve linearly from 0 to the first defined k."""
     # At k = 0 nobody is treated, and the curve is 0.
     known[0] = True
     return np.interp(top.k, top.k[known], curve[known])
-
-
-def _causalml_gain(sample: _Sample) -> Floats:
-    top = sample.each_row_pandas
-    lift = _over(top.y_treated, top.treated) - _over(top.y_control, top.control)
-    return _from_first_known(top, lift, (top.treated > 0) & (top.control > 0)) * top.k
-
-
-def _causalml_qini(sample: _Sample) -> Floats:
-    top = sample.each_row_pandas
-    return _from_first_known(top, _r(top), top.control > 0)
-
-
-def _causalml(
-    sample: _Sample, curve: Callable[[_Sample], Floats], *, random: float, normalize: bool
-) -> float:
-    values = curve(sample)
-    end = float(values[-1])
-    area = float(values.mean()) - random * end
-    return _ratio(area, abs(end), "the average effect") if normalize else area
-
-
-# --- pylift ---------------------------------------------------------------------------------------
-
-
-def _pylift(
-    sample: _Sample,
-    curve: Callable[[_Top], Floats],
-    best: Callable[[_Sample], float] | None = None,
-) -> float:
-    top = sample.successes.each_row
-    q = _above_random(top, curve(top)) / top.k[-1]
-    return q if best is None else _ratio(q, best(sample), "the largest possible Q")
-
-
-def _pylift_max(sample: _Sample) -> float:
-    p, q = sample.successes.rate_treated, sample.successes.rate_control
-    return (p + q) / 2 - (p**2 + q**2) / 4
-
-
-def _pylift_practical_max(sample: _Sample) -> float:
-    p, q = sample.successes.rate_treated, sample.successes.rate_control
-    if p + q > 1:
-        return (1 - (p - q) ** 2) / 4
-    return (p + q) / 2 - (p**2 + q**2) / 2
-
-
-# --- the table ------------------------------------------------------------------------------------
-
-_SKLIFT_NOTE = "Outcome 0/1 only. A constant score gives 0, its perfect ranking 1."
-_CAUSALML_NOTE = (
-    "Tied rows in the order of an unstable sort, which differs between processors. "
-    "For frames without a column 'tau', which CausalML would use instead of the outcome."
-)
-_PYLIFT_NOTE = (
-    "With pylift's p='infer'. Any positive outcome counts as 1. Tied rows in the order given."
-)
-
-_PAPER = (
-    Convention(
-        "auuc_score(ranking='joint')",
-        "auucmax",
-        _auuc,
-        "area under V(k) over k/n = mean(y u | treated) - mean(y u | control), "
-        "u = 1 - (rank - 1/2)/n",
-        "The number in the paper's tables. A constant score gives ATE/2. Ties averaged.",
-    ),
-    Convention(
-        "auuc_score(ranking='separate')",
-        "auucmax",
-        partial(_auuc, ranking="separate"),
-        "mean(y u | treated) - mean(y u | control), u from ranks inside each arm",
-        "Proposition 1 of the paper, which its bound is about. Near the joint value for large n.",
-    ),
-    Convention(
-        "Definition 1",
-        "paper",
-        lambda sample: _auuc(sample) + sample.effect / (2 * len(sample.y)),
-        "(1/n) sum of V(k) over k = 1..n = auuc_score + ATE/(2n)",
-        "Bars instead of trapezoids; the paper prints it without the 1/n. Ties averaged.",
-    ),
-    Convention(
-        "gain over random",
-        "auucmax",
-        lambda sample: _auuc(sample) - sample.effect / 2,
-        "auuc_score - ATE/2",
-        "What the ranking adds to treating the same number of people at random; outcomes are not "
-        "centred here, while auuc_inference centres them, which has less noise.",
-    ),
-)
-
-_SKLIFT = (
-    Convention(
-        "uplift_auc_score",
-        "scikit-uplift",
-        partial(_sklift, curve=_g, perfect=_perfect_uplift),
-        "(area under G(k) - n G(n)/2) / (the same for the perfect ranking)",
-        _SKLIFT_NOTE,
-    ),
-    Convention(
-        "qini_auc_score(negative_effect=True)",
-        "scikit-uplift",
-        partial(_sklift, curve=_r, perfect=_perfect_qini),
-        "(area under R(k) - n R(n)/2) / (the same for the perfect ranking)",
-        f"The default. {_SKLIFT_NOTE}",
-    ),
-    Convention(
-        "qini_auc_score(negative_effect=False)",
-        "scikit-uplift",
-        _sklift_qini_positive,
-        "(area under R(k) - n R(n)/2) / (R(n) (n - R(n))/2)",
-        "Outcome 0/1 only. Perfect here means that nobody is harmed, so values above 1 occur.",
-    ),
-)
-
-_CAUSALML = tuple(
-    Convention(
-        f"{name}(normalize={normalize})",
-        "CausalML",
-        partial(_causalml, curve=curve, random=random, normalize=normalize),
-        f"({area}) / |{letter}(n)|" if normalize else area,
-        (f"A random ranking gives about {random_value}. " if normalize else "Grows with n. ")
-        + _CAUSALML_NOTE,
-        order_dependent=True,
-    )
-    for name, curve, letter, random, area, random_value in (
-        ("auuc_score", _causalml_gain, "G", 0.0, "mean of G(k) over k = 0..n", "1/2 or -1/2"),
-        ("qini_score", _causalml_qini, "R", 0.5, "mean of R(k) over k = 0..n, minus R(n)/2", "0"),
-    )
-    for normalize in (True, False)
-)
-
-_PYLIFT = (
-    *(
-        Convention(
-            f"{letter}_{name}",
-            "pylift",
-            partial(_pylift, curve=curve, best=best),
-            f"(area under {formula} over k/n, minus ATE/2){divisor}",
-            f"{_PYLIFT_NOTE} {more}".strip(),
-            order_dependent=True,
-        )
-        for name, curve, formula, more in (
-            ("qini", _v, "V(k)", "Q_qini equals the gain over random if no scores tie."),
-            ("cgains", _cgains, "(YT(k)/t(k) - YC(k)/c(k)) (t(k)/nT + c(k)/nC)/2", ""),
-            ("aqini", lambda top: _r(top) / top.treated[-1], "R(k)/nT", ""),
-        )
-        for letter, best, divisor in (
-            ("Q", None, ""),
-            ("q1", _pylift_max, " / Q_max"),
-            ("q2", _pylift_practical_max, " / Q_practical_max"),
-        )
-    ),
-    Convention(
-        "Q_max",
-        "pylift",
-        _pylift_max,
-        "(pT + pC)/2 - (pT^2 + pC^2)/4, pT and pC the success rates of the arms",
-        "Depends on the data only, not on the ranking. Any positive outcome counts as 1.",
-    ),
-    Convention(
-        "Q_practical_max",
-        "pylift",
-        _pylift_practical_max,
-        "(pT + pC)/2 - (pT^2 + pC^2)/2; (1 - ATE^2)/4 if pT + pC > 1",
-        "Depends on the data only. If pT + pC <= 1 it is the largest possible gain over random "
-        "of the separate ranking.",
-    ),
-)
-
-ALL_CONVENTIONS: tuple[Convention, ...] = (*_PAPER, *_SKLIFT, *_CAUSALML, *_PYLIFT)

@@ -20,34 +20,29 @@ O(n J).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from math import comb
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.sparse import coo_array
+from scipy.special import ndtri
 
 from auucmax._validation import Bools, Floats
-from auucmax.metrics.inference import ClusterUnits, Support, rarer_outcome
-from auucmax.metrics.intervals import (
-    DIFFERENCE,
-    ArmMean,
-    Moments,
-    area_limits,
-    score_limits,
-    student,
-)
+from auucmax.metrics.inference import ClusterUnits, Support
+from auucmax.metrics.intervals import ArmMean, Moments, area_limits, student
 from auucmax.metrics.ranking import RankedRows
 from auucmax.results import Shown
 
 _N_DRAWS = 10_000
 
 
-@dataclass(frozen=True)
 class ArmSweep:
     """Totals of each arm in the top share: knots of piecewise linear functions.
 
@@ -55,18 +50,11 @@ class ArmSweep:
     weight of its rows above each knot and their weighted outcome.
     """
 
-    share: Floats
-    people: dict[bool, Floats]
-    outcome: dict[bool, Floats]
-
-    @classmethod
-    def of(cls, part: RankedRows) -> ArmSweep:
-        total, sums = part.ranking.from_top(part.weight), part.ranking.from_top
-        return cls(
-            share=total / total[-1],
-            people={arm: sums(part.arm_presence(arm)) for arm, _ in part.arms},
-            outcome={arm: sums(part.arm_outcome(arm)) for arm, _ in part.arms},
-        )
+    def __init__(self, part: RankedRows) -> None:
+        total = part.from_top(part.weight)
+        self.share: Floats = total / total[-1]
+        self.people = {arm: part.from_top(part.arm_presence(arm)) for arm, _ in part.arms}
+        self.outcome = {arm: part.from_top(part.arm_outcome(arm)) for arm, _ in part.arms}
 
     def curve(self, centre: float = 0.0) -> Floats:
         """Uplift curve of y - centre at the knots, for the arms ranked here."""
@@ -100,65 +88,60 @@ def decile_table(part: RankedRows, bins: int, level: float, support: Support) ->
     number = np.minimum(((1 - part.middle_ranks()) * bins).astype(int), bins - 1)
 
     def sums(values: Floats) -> Floats:
-        return np.asarray(np.bincount(number, values, minlength=bins), dtype=np.float64)
+        return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
 
-    counts, means, responders, variance = {}, {}, [], np.zeros(bins)
-    for arm, name in ((True, "treated"), (False, "control")):
+    counts, values, responders, moments, means = {}, {}, [], [], []
+    for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
         own = part.treated == arm
         n = sums(part.rows * own)
         people = sums(part.arm_presence(arm))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = sums(part.arm_outcome(arm)) / people
             squares = sums(own * part.squares_around(np.nan_to_num(mean)[number]))
-            variance += squares / people**2 * n / (n - 1)
+            moments.append(Moments(n, squares / people**2 * n / (n - 1)))
         counts[name] = n.astype(np.intp)
-        means[f"mean_{name}"] = mean
+        values[f"mean_{name}"] = mean
+        means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
         responders.append(sums(own * (part.y != 0)))
-    treated, control = means.values()
-    uplift, error = treated - control, np.sqrt(variance)
-    degrees = np.maximum(np.minimum(*counts.values()) - 1, 1)
-    half = stdtrit(degrees, 0.5 + level / 2) * error
-    lower, upper = uplift - half, uplift + half
-    if support.shape == "binary":
-        rows = [np.maximum(n, 1) for n in counts.values()]
-        both = ArmMean(treated, 1.0, 1.0, rows[0]), ArmMean(control, 1.0, 1.0, rows[1])
-        lower, upper = score_limits(uplift, both, ndtri(0.5 + level / 2))
-    if support.shape == "skewed":
-        few = np.minimum(*responders) < support.least_in_top
-        lower, upper = np.where(few, np.nan, lower), np.where(few, np.nan, upper)
-    columns = {"rows": sums(part.rows).astype(np.intp)} | counts | means
-    ends = {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
-    return pd.DataFrame(columns | ends, index=pd.RangeIndex(1, bins + 1, name="bin"))
+    uplift = means[0].mean - means[1].mean
+    ends = area_limits(
+        uplift, moments, ndtri(0.5 + level / 2), support,
+        means=means if support.shape == "binary" else None,
+        degrees=np.maximum(np.minimum(*counts.values()) - 1, 1),
+    )  # fmt: skip
+    few = np.minimum(*responders) < support.least_in_top
+    lower, upper = (np.where(few & (support.shape == "skewed"), np.nan, end) for end in ends)
+    columns = {"rows": sums(part.rows).astype(np.intp)} | counts | values
+    error = np.sqrt(moments[0].variance + moments[1].variance)
+    columns |= {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
+    return pd.DataFrame(columns, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
 
-@dataclass(frozen=True)
 class Segments:
     """Sorted rows cut into segments, each with one value of M per share.
 
     psi(q) of a row is linear in three numbers of the row, a (y - c), a and w, c the mean of its
     arm, which keeps the digits of outcomes far from 0. *Factors*, (3, P, J), are what multiplies
     them in each segment and at each share.
+
+    ``share`` (J,); ``starts`` (P,) the first line of each segment; ``in_top`` (P, J) its M.
     """
 
-    part: RankedRows
-    share: Floats  # (J,)
-    starts: NDArray[np.intp]  # (P,) first line of each segment
-    in_top: Floats  # (P, J) M of the segment at each share
-    sweep: ArmSweep
-
-    @classmethod
-    def of(cls, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> Segments:
-        sweep = sweep or ArmSweep.of(part)
-        knots, share = sweep.share, sweep.on_knots(share)
+    def __init__(self, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> None:
+        self.part = part
+        self.sweep = sweep or ArmSweep(part)
+        self.share = self.sweep.on_knots(share)
+        knots = self.sweep.share
         # A share cuts one level; segments end on both sides of the levels that are cut.
-        cut = np.clip(np.searchsorted(knots, share) - 1, 0, len(knots) - 2)
+        cut = np.clip(np.searchsorted(knots, self.share) - 1, 0, len(knots) - 2)
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
         width = np.diff(knots[tops])[:, None]
-        reach = share - knots[tops[:-1], None]
+        reach = self.share - knots[tops[:-1], None]
         inside = np.divide(reach, width, out=(reach >= 0).astype(float), where=width > 0)
-        levels = part.ranking.starts
+        self.in_top: Floats = np.clip(inside, 0, 1)[::-1]
+        levels = part.starts
         first = len(part.y) - tops[1:] if levels is None else levels[len(levels) - tops[1:]]
-        return cls(part, share, first[::-1], np.clip(inside, 0, 1)[::-1], sweep)
+        self.starts: NDArray[np.intp] = first[::-1]
 
     def centre(self, arm: bool) -> float:
         """Mean outcome of the arm."""
@@ -183,76 +166,72 @@ class Segments:
     def covariance(self, arm: bool, factors: Floats) -> Floats:
         """Sum over the arm's rows of products of centred psi; (J, J)."""
         terms = self.terms(arm)
-        first = [self.sums(term) for term in terms]
+        first = np.array([self.sums(term) for term in terms])
+        # Without weights every row has a = w = 1, and only the square of y - c remains.
+        second = first[np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])]
         if self.part.is_weighted:
-            second = [[self.sums(a * b) for b in terms] for a in terms]
-        else:  # every row has a = w = 1, and only the square of y - c remains
-            second = [[first[min(k, m, 1)] for m in range(3)] for k in range(3)]
+            second = np.array([[self.sums(a * b) for b in terms] for a in terms])
         own = self.part.treated == arm
-        second[0][0] = self.sums(own * self.part.squares_around(self.centre(arm)))
-        total = sum(f @ factor for f, factor in zip(first, factors, strict=True))
-        square = np.zeros((len(self.share), len(self.share)))
-        for k, left in enumerate(factors):
-            for m, right in enumerate(factors):
-                square += (left.T * second[k][m]) @ right
-        return square - np.outer(total, total) / self.part.arm_rows(arm)
-
-    def row_terms(self, arm: bool, factors: Floats) -> Iterator[Floats]:
-        """Yield psi of the arm's rows for each share."""
-        own = np.flatnonzero(self.part.treated == arm)
-        segment = np.searchsorted(self.starts, own, side="right") - 1
-        terms = [term[own] for term in self.terms(arm)]
-        for j in range(len(self.share)):
-            psi: Any = sum(t * f[segment, j] for t, f in zip(terms, factors, strict=True))
-            yield psi
+        second[0, 0] = self.sums(own * self.part.squares_around(self.centre(arm)))
+        left = np.einsum("kpj,kmp->mpj", factors, second)
+        total = np.tensordot(first, factors, 2)
+        square = np.tensordot(left, factors, ([0, 1], [0, 1]))
+        return np.asarray(square - np.outer(total, total) / self.part.arm_rows[arm])
 
     def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Floats:
         """Cluster sums of the arm's centred psi at each share, (G, J)."""
-        members = units.members(arm)
-        totals = [
-            np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
-            for psi in self.row_terms(arm, factors)
-        ]
-        return np.stack(totals, axis=1)
+        rows = np.flatnonzero(self.part.treated == arm)
+        members = np.asarray(self.part.clusters)[rows]
+        terms = np.concatenate([term[rows] for term in self.terms(arm)])
+        # One column for each term and segment, as in factors.
+        columns = np.arange(3)[:, None] * len(self.starts) + self._segments(rows)
+        shape = units.n_clusters, 3 * len(self.starts)
+        table = coo_array((terms, (np.tile(members, 3), columns.ravel())), shape=shape).tocsr()
+        totals = table @ factors.reshape(shape[1], -1)
+        sizes = np.bincount(members, minlength=units.n_clusters)
+        return np.asarray(totals - np.outer(sizes, totals.sum(axis=0) / len(rows)))
 
     def moments(self, arm: bool, factors: Floats) -> Moments:
         """Moments of psi of the arm's rows at each share, (J,) each."""
+        in_arm = self.part.treated == arm
         if self.part.is_weighted:
-            found = [Moments.of(psi) for psi in self.row_terms(arm, factors)]
-            return Moments(found[0].units, *np.transpose([one[1:] for one in found]))
+            own = np.flatnonzero(in_arm)
+            segments = self._segments(own)
+            terms = [term[own] for term in self.terms(arm)]
+            found = []
+            for j in range(len(self.share)):
+                psi: Any = sum(t * f[segments, j] for t, f in zip(terms, factors, strict=True))
+                found.append(Moments.of(psi))
+            return Moments(*np.transpose(found))
         # psi = slope (y - c) + constant in a segment: powers from those of y - c.
-        a, b = factors[0], factors[1] + factors[2]
-        own = (self.part.treated == arm).astype(np.float64)
-        distance = own * (self.part.y - self.centre(arm))
-        square = distance * distance
-        columns = (own, distance, square, square * distance, square * square)
-        n, y, y2, y3, y4 = (self.sums(column) for column in columns)
+        slope, constant = factors[0], factors[1] + factors[2]
+        distance = in_arm * (self.part.y - self.centre(arm))
+        sums = [self.sums(own) for own in accumulate([1.0 * in_arm, *[distance] * 4], np.multiply)]
         powers = [
-            y @ a + n @ b,
-            y2 @ a**2 + 2 * (y @ (a * b)) + n @ b**2,
-            y3 @ a**3 + 3 * (y2 @ (a**2 * b) + y @ (a * b**2)) + n @ b**3,
-            y4 @ a**4 + 4 * (y3 @ (a**3 * b) + y @ (a * b**3)) + 6 * (y2 @ (a * b) ** 2) + n @ b**4,
+            sum(comb(p, k) * (sums[k] @ (slope**k * constant ** (p - k))) for k in range(p + 1))
+            for p in range(1, 5)
         ]
-        return Moments.of_powers(self.part.arm_rows(arm), powers)
+        return Moments.of_powers(self.part.arm_rows[arm], powers)
 
-    def in_top_counts(
-        self, chosen: Bools, units: ClusterUnits | None, arm: bool, *, rest: bool = False
-    ) -> Floats:
+    def in_top_counts(self, chosen: Bools, arm: bool, *, rest: bool = False) -> Floats:
         """Number of chosen rows (or their clusters) of the arm in each top share, (J,).
 
         ``rest``: how many are, in part at least, below it.
         """
         own = chosen & (self.part.treated == arm)
         inside = 1 - self.in_top if rest else self.in_top
-        if units is None:
+        clusters = self.part.clusters
+        if clusters is None:
             return np.asarray(self.sums(own * self.part.rows) @ inside)
-        # Of a cluster, the row with the highest score is the first in the top.
-        clusters = units.clusters if len(own) == len(units.clusters) else units.members(arm)
-        segment = np.searchsorted(self.starts, np.flatnonzero(own), side="right") - 1
-        first = np.full(units.n_clusters, len(self.starts) if rest else -1)
-        (np.minimum if rest else np.maximum).at(first, clusters[own], segment)
-        found = first[(first >= 0) & (first < len(self.starts))]
-        return np.asarray((inside[found] > 0).sum(axis=0, dtype=np.float64))
+        # A cluster counts by its row with the highest (or lowest) score, which is written last.
+        rows = np.flatnonzero(own)[:: -1 if rest else 1]
+        segment = np.full(int(clusters.max()) + 1, -1)
+        segment[clusters[rows]] = self._segments(rows)
+        return np.asarray((inside[segment[segment >= 0]] > 0).sum(axis=0, dtype=np.float64))
+
+    def _segments(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Segment of some rows."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
 
     def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
         """Curve of y - centre at each share, (J,), and the factors of psi in each arm."""
@@ -262,7 +241,8 @@ class Segments:
         cut = self.slope(curve) * (share - in_top) / self.part.total_weight
         factors = {}
         for arm, sign in self.part.arms:
-            people, size = sweep.people[arm], sign / sweep.people[arm][-1]
+            people = sweep.people[arm]
+            size = sign / people[-1]
             outcome = sweep.outcome[arm] - centre * people
             mean = np.interp(share, sweep.share, outcome) / people[-1]  # H_g
             centred = size * ((self.centre(arm) - centre) * in_top - mean)
@@ -306,176 +286,94 @@ class UpliftBand(Shown):
     shares: Floats | None = None
 
 
-@dataclass(frozen=True)
-class CurveSums:
-    """Curve of an allocation at J shares or budgets, with the sums for its limits.
-
-    ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, of 1 - y if
-    that is the rarer one (``signs`` of the means in the curve are then turned), ``covariance``
-    (J, J), and ``counted`` (J,): how many rows or clusters the limits at a share rest on; nobody is
-    treated where ``nobody``, which is exact. No error is below ``least``
-    (:func:`auucmax.metrics.inference.least_error`). ``shares`` (J, K) if there are several arms.
-    """
-
-    share: Floats
-    uplift: Floats
-    covariance: Floats
-    moments: list[Moments]
-    means: Sequence[ArmMean] | None
-    signs: Sequence[int]
-    support: Support
-    counted: Floats
-    nobody: Bools
-    least: Floats
-    shares: Floats | None = None
-
-    def band(
-        self,
-        level: float,
-        random_state: int | Generator | None,
-        *,
-        folds: Floats | None = None,
-        critical: float | None = None,
-    ) -> UpliftBand:
-        """Pointwise and simultaneous bands, NaN where they are not valid.
-
-        ``folds``: the covariance of rows that models of several folds have ranked, where that is
-        so (:func:`allowing_for_folds`). ``critical``: that of another band, instead of draws.
-        """
-        covariance = self.covariance if folds is None else folds
-        variance, widening = np.maximum(np.diag(covariance), 0), np.ones(len(self.share))
-        if folds is not None:
-            before = np.maximum(np.diag(self.covariance), 0)
-            np.sqrt(np.divide(variance, before, out=widening, where=before > 0), out=widening)
-        support, declined = self.support, self.support.why_no_area()
-        alone, held = (
-            self.nobody | ((self.counted >= least) & (declined is None))
-            for least in (support.least_at_one, support.least_in_top)
-        )
-        if declined is None and not held.all():
-            few = f"{support.least_in_top} {support.what_in_top}"
-            at = "shares" if self.shares is None else "budgets"
-            declined = f"at some {at} the top holds fewer than {few}"
-        one = float(ndtri(0.5 + level / 2))
-        if critical is None:
-            critical = one
-            vary = held & (variance > 0)
-            if vary.any():
-                of_those = covariance[np.ix_(vary, vary)]
-                draws = largest_draws(of_those, np.sqrt(variance[vary]), random_state)
-                # Noise of the draws must not make the band for all shares the narrower one.
-                critical = max(float(np.quantile(draws, level)), one)
-        lower, upper, all_lower, all_upper = (
-            # Nobody treated is exact.
-            np.where(where, np.where(self.nobody, 0.0, end), np.nan)
-            for multiple, where in ((one, alone), (critical, held))
-            for end in area_limits(
-                self.uplift, self.moments, multiple, support,
-                means=self.means, signs=self.signs, cautious=True, widening=widening,
-                least=self.least,
-            )
-        )  # fmt: skip
-        return UpliftBand(
-            share=self.share,
-            uplift=self.uplift,
-            standard_error=np.sqrt(variance),
-            lower=lower,
-            upper=upper,
-            simultaneous_lower=all_lower,
-            simultaneous_upper=all_upper,
-            critical=critical,
-            multiple=float(student(one, max(min(support.units) - 1, 1))),
-            covariance=covariance,
-            level=level,
-            declined=declined,
-            shares=self.shares,
-        )
-
-
-def curve_sums(
-    parts: tuple[RankedRows, ...],
-    grid: Floats,
-    units: ClusterUnits | None,
+def band_of(
+    share: Floats,
+    uplift: Floats,
+    covariance: Floats,
+    moments: list[Moments],
     support: Support,
-    responds: Bools | None,
-    centre: float,
-) -> CurveSums:
-    """Curve sums of a ranking at some shares; ``units`` if rows are clustered.
+    *,
+    means: Sequence[ArmMean] | None,
+    counted: Floats,
+    nobody: Bools,
+    least: Floats,
+    level: float,
+    random_state: int | Generator | None,
+    folds: Floats | None = None,
+    shares: Floats | None = None,
+) -> UpliftBand:
+    """Curve of an allocation at J shares or budgets, with bands that are NaN where not valid.
 
-    ``centre`` is subtracted from the outcomes: the mean of all of them.
+    Parameters
+    ----------
+    covariance : (J, J) of the curve. moments : of the arms, or of all clusters.
+    means : of y M for 0/1 outcomes, of 1 - y if that is the rarer one (their signs are then
+        turned).
+    counted : (J,) how many rows or clusters the limits at a share rest on.
+    nobody : (J,) where nobody is treated, which is exact.
+    least : no error is below it (:func:`auucmax.metrics.inference.least_error`).
+    folds : the covariance of rows that models of several folds have ranked, where that is so
+        (:func:`allowing_for_folds`).
+    shares : (J, K) if there are several arms.
     """
-    is_binary = support.shape == "binary"
-    uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
-    squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
-    totals: Any = 0.0  # of clusters
-    moments, responders, counted = {}, {}, []
-    for part in parts:
-        segments = Segments.of(part, grid)
-        in_top = segments.in_top
-        curve, of_arms = segments.curve_factors(centre)
-        uplift += curve
-        for arm, factors in of_arms.items():
-            rows = part.arm_rows(arm)
-            if support.deviation[0] > 0:
-                squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
-            if units is not None:
-                totals += segments.cluster_totals(arm, factors, units)
-            else:
-                own = segments.covariance(arm, factors) * (
-                    rows / (rows - 1) if rows > 1 else np.nan
-                )
-                covariance += own
-                moments[arm] = Moments(rows, np.maximum(np.diag(own), 0), 0.0, 0.0)
-                if part.squares is None and not is_binary:
-                    moments[arm] = segments.moments(arm, factors)
-            n = segments.in_top_counts(np.ones(len(part.y), bool), units, arm)
-            some, others = n, n
-            if is_binary:
-                won = segments.sums(part.arm_outcome(arm))
-                some, others = won @ in_top, n - won @ in_top
-                rare = won if centre <= 0.5 else segments.rows(arm) - won
-                responders[arm] = rows, (rare @ in_top, rare @ in_top**2)
-            if part.squares is None:
-                chosen = rarer_outcome(part.y)
-                if responds is not None and len(responds) == len(part.y):
-                    chosen = responds
-                some, others = (
-                    segments.in_top_counts(own, units, arm) for own in (chosen, ~chosen)
-                )
-            counted.append((n, some, others))
-    if units is None:
-        found = [moments[True], moments[False]]
-    else:
-        found, covariance = units.moments(totals), units.covariance(totals)
-    means = None
-    if is_binary:
-        means = [
-            curve_mean(*responders[arm], own.variance, support)
-            for arm, own in zip((True, False), found, strict=True)
-        ]
-    return CurveSums(
-        share=grid,
+    before = np.maximum(np.diag(covariance), 0)
+    covariance = covariance if folds is None else folds
+    variance = np.maximum(np.diag(covariance), 0)
+    widening = np.sqrt(np.divide(variance, before, out=np.ones(len(share)), where=before > 0))
+    declined = support.why_no_area()
+    at_one = 1 if support.shape == "binary" else support.least_in_top
+    alone, held = (
+        nobody | ((counted >= enough) & (declined is None))
+        for enough in (at_one, support.least_in_top)
+    )
+    if declined is None and not held.all():
+        at = "shares" if shares is None else "budgets"
+        declined = (
+            f"at some {at} the top holds fewer than {support.least_in_top} {support.what_in_top}"
+        )
+    one = float(ndtri(0.5 + level / 2))
+    critical = one
+    vary = held & (variance > 0)
+    if vary.any():
+        of_those = covariance[np.ix_(vary, vary)]
+        draws = largest_draws(of_those, np.sqrt(variance[vary]), random_state)
+        # Noise of the draws must not make the band for all shares the narrower one.
+        critical = max(float(np.quantile(draws, level)), one)
+    lower, upper, all_lower, all_upper = (
+        # Nobody treated is exact.
+        np.where(where, np.where(nobody, 0.0, end), np.nan)
+        for multiple, where in ((one, alone), (critical, held))
+        for end in area_limits(
+            uplift, moments, multiple, support,
+            means=means, cautious=True, widening=widening, least=least,
+        )
+    )  # fmt: skip
+    return UpliftBand(
+        share=share,
         uplift=uplift,
+        standard_error=np.sqrt(variance),
+        lower=lower,
+        upper=upper,
+        simultaneous_lower=all_lower,
+        simultaneous_upper=all_upper,
+        critical=critical,
+        multiple=float(student(one, max(min(support.units) - 1, 1))),
         covariance=covariance,
-        moments=found,
-        means=means,
-        signs=DIFFERENCE if centre <= 0.5 else DIFFERENCE[::-1],
-        support=support,
-        counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
-        nobody=grid == 0,
-        least=support.deviation[0] * np.sqrt(squares),
+        level=level,
+        declined=declined,
+        shares=shares,
     )
 
 
 def curve_mean(
-    rows: int, sums: tuple[Floats, Floats], variance: Floats, support: Support
+    rows: int, sums: tuple[Floats, Floats], sign: int, variance: Floats, support: Support
 ) -> ArmMean:
     """Mean of z = y M over an arm's rows, from the sums of z and z^2.
 
     Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.
     Their reach is scaled to the variance of the centred terms, which is that of neither mean.
     """
-    mean = ArmMean.of(rows, sums, (1.0, 1.0), variance, clustered=support.clustered)
+    mean = ArmMean.of(rows, sums, variance, sign=sign, clustered=support.clustered)
     # The band looks farther into the tails than Wilson's limits are good for with few rows.
     return mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1))
 

@@ -16,6 +16,7 @@ from auucmax.metrics.curves import UpliftBand
 from auucmax.metrics.functions import policy_risk_inference
 from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.levels import Levels
+from auucmax.metrics.ranking import RankingKind
 from auucmax.metrics.risk import PolicyRiskInference
 
 if TYPE_CHECKING:
@@ -23,20 +24,35 @@ if TYPE_CHECKING:
 
 _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
+_SHARE = "share of people treated, highest score first"
 
 
+@dataclass(repr=False)
 class Display:
-    """Base class of displays; ``plot`` sets ``ax_`` and ``figure_``."""
+    """Base class of displays; ``plot`` sets ``ax_``, the axes, and ``figure_``.
 
-    ax_: Axes | None
-    figure_: Any
+    A display computes its numbers in ``_of`` and draws them in ``_draw``.
+    """
+
+    name: str | None = field(default=None, kw_only=True)
+    ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
     def from_predictions(
-        cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        name: str | None = None,
+        ax: Axes | None = None,
+        color: str | None = None,
+        **options: Any,
     ) -> Self:
-        """Compute and plot."""
-        raise NotImplementedError
+        """Compute and plot; ``options`` are those of the metric (see the class)."""
+        display = cls._of(y, score, treatment=treatment, **options)
+        display.name = name
+        return display.plot(ax=ax, color=color)
 
     @classmethod
     def from_estimator(
@@ -46,21 +62,35 @@ class Display:
         options.setdefault("name", type(estimator).__name__)
         return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
 
-    def _axes(self, ax: Axes | None) -> Axes:
-        """The axes to draw on: a new figure if None."""
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
+        """Draw on ``ax`` (a new figure if None); several displays may share one."""
         if ax is None:
             pyplot = import_optional("matplotlib.pyplot", extra="plot")
             _, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
             ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
-        return ax
+        self._draw(ax, color or (_BLUE if not ax.lines else None))
+        ax.legend(loc="best", frameon=False)
+        return self
+
+    @classmethod
+    def _of(cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any) -> Self:
+        raise NotImplementedError
+
+    def _draw(self, ax: Axes, color: str | None) -> None:
+        raise NotImplementedError
+
+    def _label(self, text: str = "") -> str:
+        """A legend label, folded if long."""
+        return "\n".join(wrap(": ".join(part for part in (self.name, text) if part), 60))
 
 
 @dataclass(repr=False)
 class UpliftCurveDisplay(Display):
     """Plot of the uplift curve, its simultaneous band, and random targeting.
 
-    Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
+    Build it with :meth:`from_predictions` or :meth:`from_estimator`, whose options are those of
+    :func:`auuc_inference`, and ``band``: whether the band is drawn.
 
     Examples
     --------
@@ -77,57 +107,39 @@ class UpliftCurveDisplay(Display):
     uplift: Floats
     inference: AUUCInference
     band: UpliftBand | None = None
-    name: str | None = None
-    ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
-    def from_predictions(
+    def _of(
         cls,
         y: ArrayLike,
         score: ArrayLike,
         *,
         treatment: ArrayLike,
-        name: str | None = None,
         band: bool = True,
-        ax: Axes | None = None,
-        color: str | None = None,
+        level: float = 0.95,
+        ranking: RankingKind = "joint",
         **options: Any,
     ) -> Self:
-        """Compute and plot; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
-        asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
         levels = Levels.of(y, score, treatment=treatment, **options)
         # A band encloses the curve of centred outcomes.
-        share, uplift = levels.curve(asked.get("ranking", "joint"), centred=band)
+        share, uplift = levels.curve(ranking, centred=band)
         # A picture has no use for more points than pixels; the last one is the average effect.
         step = max(1, len(share) // _MOST_POINTS)
         kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))
-        around = levels.band(**asked) if band else None
-        display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)
-        return display.plot(ax=ax, color=color)
+        around = levels.band(level=level, ranking=ranking) if band else None
+        return cls(share[kept], uplift[kept], levels.inference(level, ranking), around)
 
-    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
-        """Draw on ``ax`` (a new figure if None); several displays may share one."""
-        ax = self._axes(ax)
-        color = color or (_BLUE if not ax.lines else None)
-        (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
+    def _draw(self, ax: Axes, color: str | None) -> None:
+        low, high = self.inference.interval
+        label = self._label(f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})")
+        (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=label)
         if self.band is not None:
             ends = self.band.simultaneous_lower, self.band.simultaneous_upper
             label = f"{self.band.level:.0%} band, all shares from {self.band.share[0]:.0%} up"
             _shade(line, self.band.share, ends, label)
         if not any(old.get_label() == "random" for old in ax.lines):
             ax.plot([0, 1], [0, self.uplift[-1]], color=_GREY, ls="--", lw=1.2, label="random")
-        ax.set(
-            xlabel="share of people treated, highest score first",
-            ylabel="gain in mean outcome, per person",
-            xlim=(0, 1),
-        )
-        ax.legend(loc="best", frameon=False)
-        return self
-
-    def _label(self) -> str:
-        low, high = self.inference.interval
-        text = f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})"
-        return _named(self.name, text)
+        ax.set(xlabel=_SHARE, ylabel="gain in mean outcome, per person", xlim=(0, 1))
 
 
 @dataclass(repr=False)
@@ -135,7 +147,8 @@ class PolicyRiskDisplay(Display):
     """Plot of policy risk by share of people treated, with its minimum.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
-    It has gaps where there is no interval (``inference.declined`` says why).
+    It has gaps where there is no interval (``inference.declined`` says why). Options are those of
+    :func:`policy_risk_inference`, and ``band``: whether intervals are drawn.
 
     Examples
     --------
@@ -151,9 +164,7 @@ class PolicyRiskDisplay(Display):
 
     share: Floats
     risk: Floats
-    name: str | None = None
     inference: PolicyRiskInference | None = None
-    ax_: Axes | None = field(default=None, init=False)
 
     @property
     def best_share(self) -> float:
@@ -161,46 +172,35 @@ class PolicyRiskDisplay(Display):
         return float(self.share[np.argmin(self.risk)])
 
     @classmethod
-    def from_predictions(
+    def _of(
         cls,
         y: ArrayLike,
         score: ArrayLike,
         *,
         treatment: ArrayLike,
         share: ArrayLike | None = None,
-        name: str | None = None,
         band: bool = True,
-        ax: Axes | None = None,
-        color: str | None = None,
         **options: Any,
     ) -> Self:
-        """Compute on a grid and plot; ``options`` are those of :func:`policy_risk_inference`."""
         grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
         around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
-        risk = np.asarray(around.estimate)
-        return cls(grid, risk, name, around if band else None).plot(ax=ax, color=color)
+        return cls(grid, np.asarray(around.estimate), around if band else None)
 
-    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
-        """Draw on ``ax`` (a new figure if None)."""
-        ax = self._axes(ax)
-        color = color or (_BLUE if not ax.lines else None)
-        lowest = int(np.argmin(self.risk))
-        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=self._label())
+    def _draw(self, ax: Axes, color: str | None) -> None:
+        label = self._label(f"lowest {self.risk.min():.4f} at {self.best_share:.2f}")
+        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=label)
         if self.inference is not None and np.isfinite(self.inference.interval[0]).any():
             label = f"{self.inference.level:.0%} interval, each share by itself"
             _shade(line, self.share, self.inference.interval, label)
-        ax.plot(self.share[lowest], self.risk[lowest], "o", color=line.get_color(), ms=7)
-        ax.set(xlabel="share of people treated, highest score first", ylabel="policy risk")
-        ax.legend(loc="best", frameon=False)
-        return self
-
-    def _label(self) -> str:
-        return _named(self.name, f"lowest {self.risk.min():.4f} at {self.best_share:.2f}")
+        ax.plot(self.best_share, self.risk.min(), "o", color=line.get_color(), ms=7)
+        ax.set(xlabel=_SHARE, ylabel="policy risk")
 
 
 @dataclass(repr=False)
 class DecileDisplay(Display):
     """Plot of the average effect in each tenth, highest scores first, with intervals.
+
+    Options are those of :func:`uplift_by_decile`.
 
     Examples
     --------
@@ -217,35 +217,28 @@ class DecileDisplay(Display):
     table: pd.DataFrame
     average: float
     level: float = 0.95
-    name: str | None = None
-    ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
-    def from_predictions(
+    def _of(
         cls,
         y: ArrayLike,
         score: ArrayLike,
         *,
         treatment: ArrayLike,
+        bins: int = 10,
         level: float = 0.95,
-        name: str | None = None,
-        ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Compute and plot; ``options`` are those of :func:`uplift_by_decile`."""
-        bins = options.pop("bins", 10)
         levels = Levels.of(y, score, treatment=treatment, **options)
-        return cls(levels.deciles(bins, level), levels.effect(), level, name).plot(ax=ax)
+        return cls(levels.deciles(bins, level), levels.effect(), level)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw on ``ax`` (a new figure if None)."""
-        ax = self._axes(ax)
+    def _draw(self, ax: Axes, color: str | None) -> None:
         table = self.table.dropna(subset=["uplift"])
         ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
         # Without an interval there is no bar.
         half = [end.fillna(0) for end in ends]
-        label = _named(self.name) or "effect"
-        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=label)
+        label = self._label() or "effect"
+        ax.bar(table.index, table["uplift"], color=color, alpha=0.75, label=label)
         ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)
         ax.axhline(self.average, color=_GREY, ls="--", lw=1.2, label="average effect")
         ax.axhline(0, color="black", lw=0.8)
@@ -255,17 +248,6 @@ class DecileDisplay(Display):
             ylabel=f"effect, with {self.level:.0%} interval",
             xticks=self.table.index,
         )
-        ax.legend(loc="best", frameon=False)
-        return self
-
-
-def _named(name: str | None, text: str = "") -> str:
-    """A legend label, folded if long.
-
-    >>> _named("boosted trees", "AUUC 0.03")
-    'boosted trees: AUUC 0.03'
-    """
-    return "\n".join(wrap(": ".join(part for part in (name, text) if part), 60))
 
 
 def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:

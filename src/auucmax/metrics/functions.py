@@ -6,7 +6,7 @@ several numbers of one ranking makes the :class:`Levels` and asks them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from auucmax._validation import Floats, check_column
 from auucmax.metrics.curves import UpliftBand
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
-from auucmax.metrics.levels import Levels
+from auucmax.metrics.levels import Levels, RowOptions
 from auucmax.metrics.ranking import RankingKind
 from auucmax.metrics.risk import PolicyRiskInference
 
@@ -27,10 +27,8 @@ def auuc_score(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
     outcome_model: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> float:
     """Area under the uplift curve of a ranking (higher score = treated first).
 
@@ -79,8 +77,8 @@ def auuc_score(
     >>> auuc_score([1, 0, 1, 0], [0, 0, 0, 0], treatment=[1, 1, 0, 0])  # the effect is zero
     0.0
     """
-    rows = y, score, treatment, control, sample_weight, propensity
-    return _levels(*rows, outcome_model=outcome_model).auuc(ranking)
+    levels = Levels.of(y, score, treatment=treatment, outcome_model=outcome_model, **rows)
+    return levels.auuc(ranking)
 
 
 def auuc_inference(
@@ -89,12 +87,10 @@ def auuc_inference(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
     outcome_model: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> AUUCInference:
     """AUUC and gain over random targeting, with standard errors and intervals.
 
@@ -126,8 +122,8 @@ def auuc_inference(
       AUUC  0.03045 (0.02666 to 0.03425)
       Rows  42,693, intervals at 95%
     """
-    rows = y, score, treatment, control, sample_weight, propensity
-    return _levels(*rows, outcome_model=outcome_model, groups=groups).inference(level, ranking)
+    more: Any = {"outcome_model": outcome_model, "groups": groups, **rows}
+    return Levels.of(y, score, treatment=treatment, **more).inference(level, ranking)
 
 
 def auuc_difference(
@@ -137,12 +133,10 @@ def auuc_difference(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
     outcome_model: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> AUUCDifference:
     """AUUC of ``score_a`` minus AUUC of ``score_b``, paired on the same rows.
 
@@ -161,10 +155,9 @@ def auuc_difference(
     The first score ranks better: AUUC +0.00639 (0.00421 to 0.00857), p below 0.0001.
       Rows  42,693, intervals at 95%
     """
-    rows = treatment, control, sample_weight, propensity
-    more: Any = {"outcome_model": outcome_model, "groups": groups}
-    a = _levels(y, score_a, *rows, score_name="score_a", **more)
-    b = _levels(y, score_b, *rows, score_name="score_b", **more)
+    more: Any = {"treatment": treatment, "outcome_model": outcome_model, "groups": groups, **rows}
+    a = Levels.of(y, score_a, score_name="score_a", **more)
+    b = Levels.of(y, score_b, score_name="score_b", **more)
     return a.difference(b, level, ranking)
 
 
@@ -174,9 +167,7 @@ def uplift_curve(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> tuple[Floats, Floats]:
     """Gain per person from treating the top share, for every share.
 
@@ -194,7 +185,7 @@ def uplift_curve(
     >>> share.tolist(), uplift.tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.5, 0.5, 0.0, 0.0])
     """
-    return _levels(y, score, treatment, control, sample_weight, propensity).curve(ranking)
+    return Levels.of(y, score, treatment=treatment, **rows).curve(ranking)
 
 
 def qini_curve(
@@ -202,9 +193,7 @@ def qini_curve(
     score: ArrayLike,
     *,
     treatment: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> tuple[Floats, Floats]:
     """Radcliffe's Qini curve per treated person, for every share of people treated.
 
@@ -218,7 +207,7 @@ def qini_curve(
     >>> qini.tolist()
     [0.0, 0.5, 0.5, -0.5, 0.0]
     """
-    return _levels(y, score, treatment, control, sample_weight, propensity).qini_curve()
+    return Levels.of(y, score, treatment=treatment, **rows).qini_curve()
 
 
 def qini_score(
@@ -226,9 +215,7 @@ def qini_score(
     score: ArrayLike,
     *,
     treatment: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> float:
     """Area between the Qini curve and random targeting, per treated person.
 
@@ -240,7 +227,7 @@ def qini_score(
     >>> qini_score([1, 0, 1, 0], [4, 3, 2, 1], treatment=[1, 1, 0, 0])
     0.125
     """
-    return _levels(y, score, treatment, control, sample_weight, propensity).qini()
+    return Levels.of(y, score, treatment=treatment, **rows).qini()
 
 
 def uplift_at_k(
@@ -250,9 +237,7 @@ def uplift_at_k(
     treatment: ArrayLike,
     share: float | ArrayLike = 0.3,
     ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> float | Floats:
     """Average effect among the top share of people.
 
@@ -265,7 +250,7 @@ def uplift_at_k(
     >>> uplift_at_k([1, 0, 1, 0], [4, 2, 3, 1], treatment=[1, 1, 0, 0], share=0.5)
     0.0
     """
-    return _levels(y, score, treatment, control, sample_weight, propensity).at_k(share, ranking)
+    return Levels.of(y, score, treatment=treatment, **rows).at_k(share, ranking)
 
 
 def uplift_by_decile(
@@ -275,9 +260,7 @@ def uplift_by_decile(
     treatment: ArrayLike,
     bins: int = 10,
     level: float = 0.95,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> pd.DataFrame:
     """Average effect in each tenth of the people, highest scores first, with intervals.
 
@@ -298,7 +281,7 @@ def uplift_by_decile(
     1    21346  0.0443
     2    21347  0.0455
     """
-    return _levels(y, score, treatment, control, sample_weight, propensity).deciles(bins, level)
+    return Levels.of(y, score, treatment=treatment, **rows).deciles(bins, level)
 
 
 def uplift_band(
@@ -308,12 +291,10 @@ def uplift_band(
     treatment: ArrayLike,
     shares: ArrayLike | None = None,
     ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
     random_state: int | Generator | None = 0,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> UpliftBand:
     """The uplift curve on a grid of shares, with pointwise and simultaneous intervals.
 
@@ -341,8 +322,8 @@ def uplift_band(
     >>> band.uplift.round(4).tolist(), band.lower.round(4).tolist()
     ([0.0366, 0.0452], [0.0321, 0.0389])
     """
-    rows = y, score, treatment, control, sample_weight, propensity
-    return _levels(*rows, groups=groups).band(shares, ranking, level, random_state)
+    levels = Levels.of(y, score, treatment=treatment, groups=groups, **rows)
+    return levels.band(shares, ranking, level, random_state)
 
 
 def policy_risk(
@@ -352,9 +333,7 @@ def policy_risk(
     treatment: ArrayLike,
     share: float | ArrayLike | None = None,
     randomised: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> float | Floats:
     """One minus the expected outcome if exactly the people picked by a rule are treated.
 
@@ -379,8 +358,8 @@ def policy_risk(
     >>> policy_risk(y, score, treatment=treatment, share=[0, 0.5, 1]).tolist()
     [0.5, 0.0, 0.5]
     """
-    rows = y, score, treatment, control, sample_weight, propensity
-    return _levels(*rows, randomised=randomised).policy_risk(share)
+    levels = Levels.of(y, score, treatment=treatment, randomised=randomised, **rows)
+    return levels.policy_risk(share)
 
 
 def policy_risk_inference(
@@ -390,11 +369,9 @@ def policy_risk_inference(
     treatment: ArrayLike,
     share: float | ArrayLike | None = None,
     randomised: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
-    control: Any = None,
+    **rows: Unpack[RowOptions],
 ) -> PolicyRiskInference:
     """Policy risk with a closed-form standard error and interval.
 
@@ -419,21 +396,8 @@ def policy_risk_inference(
     Policy risk of 42,693 rows, intervals at 95%.
       50.0% treated  0.85726 (0.85275 to 0.86162)
     """
-    rows = y, score, treatment, control, sample_weight, propensity
-    return _levels(*rows, randomised=randomised, groups=groups).policy_risk_inference(share, level)
-
-
-def _levels(
-    y: ArrayLike,
-    score: ArrayLike,
-    treatment: ArrayLike,
-    control: Any,
-    sample_weight: ArrayLike | None,
-    propensity: ArrayLike | None,
-    **more: Any,
-) -> Levels:
-    more |= {"sample_weight": sample_weight, "propensity": propensity}
-    return Levels.of(y, score, treatment=treatment, control=control, **more)
+    more: Any = {"randomised": randomised, "groups": groups, **rows}
+    return Levels.of(y, score, treatment=treatment, **more).policy_risk_inference(share, level)
 
 
 def pehe(effect: ArrayLike, predicted: ArrayLike, *, squared: bool = False) -> float:

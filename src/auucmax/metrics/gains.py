@@ -23,7 +23,7 @@ costs:
 For one arm at a cost of 1 these are the terms of :mod:`auucmax.metrics.curves`, where all rows
 between two cuts have the same M and sums over them are enough; a person with several steps has
 several M, so here the terms are formed for each row. Limits and bands are made by the same
-:class:`auucmax.metrics.curves.CurveSums`.
+:func:`auucmax.metrics.curves.band_of`.
 
 *Random people* get the same arms in the same numbers: their gain is the sum over arms of the share
 of people who get it times its average effect.
@@ -32,9 +32,8 @@ of people who get it times its average effect.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +42,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import (
-    Bools,
     Floats,
     check_column,
     check_groups,
@@ -53,11 +51,10 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.metrics.allocation import Allocation, check_costs, check_uplifts
-from auucmax.metrics.curves import CurveSums, UpliftBand, curve_mean, fewest
+from auucmax.metrics.curves import UpliftBand, band_of, curve_mean, fewest
 from auucmax.metrics.inference import (
     AUUCDifference,
     ClusterUnits,
-    Support,
     rarer_outcome,
     student_test,
     support_of_rows,
@@ -70,36 +67,29 @@ N_BUDGETS = 101  #: of a curve, at equal distances
 SMALL_PART = 1 / 3
 
 
-@dataclass(frozen=True, eq=False)
 class ArmRows:
     """Rows of a trial with K arms: assignment, and the value z of each arm.
 
+    Parameters
+    ----------
+    y : (n,) outcomes. arm : (n,) 0 for the control, 1 to K.
+    cost : (n, K) of giving each arm to each person.
+    model : (n, K + 1) expected outcomes by arm, from other rows.
+    chance : (n, K + 1) of getting the arms, if it was not the same for everybody.
+    clusters : (n,) codes of rows that belong together.
+    people : (n,) how many people a row stands for.
+
     Attributes
     ----------
-    y : (n,) outcomes, less the outcome model's if there is one. arm : (n,) 0 for the control, 1 to
-        K.
+    y : outcomes, less the outcome model's if there is one. people : with a mean of 1.
     value : (n, K) z. own : (n,) the row's outcome in it, w r. weight : (n,) w.
-    cost : (n, K) of giving each arm to each person.
-    people : (n,) how many people a row stands for, with a mean of 1.
     support : what intervals can rest on. responds : (n,) rows with the rarer outcome, or not 0.
     units : clusters, or None. is_centred : whether terms vary around their mean in each arm.
+    effects : (K,) the average effect of each arm.
     """
 
-    y: Floats
-    arm: NDArray[np.intp]
-    value: Floats
-    own: Floats
-    weight: Floats
-    cost: Floats
-    people: Floats
-    support: Support
-    responds: Bools
-    units: ClusterUnits | None
-    is_centred: bool
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         y: Floats,
         arm: NDArray[np.intp],
         cost: Floats,
@@ -108,47 +98,37 @@ class ArmRows:
         chance: Floats | None = None,
         clusters: NDArray[np.intp] | None = None,
         people: Floats | None = None,
-    ) -> Self:
-        """Make rows; ``model`` (n, K + 1) has expected outcomes by arm, from other rows;
-        ``chance`` (n, K + 1) of getting them, if it was not the same for everybody."""
-        n, n_arms = cost.shape
-        responds = rarer_outcome(y)
+    ) -> None:
+        n, self.n_arms = cost.shape
+        self.arm, self.cost = arm, cost
+        self.responds = rarer_outcome(y)
         is_weighted = people is not None or chance is not None
-        people = np.ones(n) if people is None else people / people.mean()
-        weight = people if chance is None else people / chance[np.arange(n), arm]
-        weight = weight / np.bincount(arm, weight, minlength=n_arms + 1)[arm]
+        self.people = np.ones(n) if people is None else people / people.mean()
+        weight = self.people if chance is None else self.people / chance[np.arange(n), arm]
+        self.weight = weight / np.bincount(arm, weight, minlength=self.n_arms + 1)[arm]
         if model is None:
             # Outcomes are centred at their mean: the same target, less noise.
-            value = np.zeros((n, n_arms))
-            centre = float(np.average(y, weights=people))
+            value = np.zeros((n, self.n_arms))
+            centre = float(np.average(y, weights=self.people))
         else:
-            value = (model[:, 1:] - model[:, :1]) * (people[:, None] / n)
+            value = (model[:, 1:] - model[:, :1]) * (self.people[:, None] / n)
             y = y - model[np.arange(n), arm]
             centre = 0.0
-        own = weight * (y - centre)
+        self.y = y
+        self.own: Floats = self.weight * (y - centre)
         treated = np.flatnonzero(arm > 0)
-        value[treated, arm[treated] - 1] += own[treated]
-        value[arm == 0] -= own[arm == 0, None]
-        units = None if clusters is None else ClusterUnits.of(arm, clusters)
-        support = support_of_rows(
-            y, arm, weight if is_weighted else None, units, None if model is None else responds,
+        value[treated, arm[treated] - 1] += self.own[treated]
+        value[arm == 0] -= self.own[arm == 0, None]
+        self.value: Floats = value
+        self.effects: Floats = value.sum(axis=0)
+        self.units = None if clusters is None else ClusterUnits(arm, clusters)
+        self.support = support_of_rows(
+            y, arm, self.weight if is_weighted else None, self.units,
+            None if model is None else self.responds,
             binary=bool(np.isin(y, (0.0, 1.0)).all()),
         )  # fmt: skip
         # Where chances differ the arms hold different people, for whom the model differs.
-        is_centred = model is None or chance is None
-        return cls(
-            y, arm, value, own, weight, np.asarray(cost), people, support, responds, units,
-            is_centred,
-        )  # fmt: skip
-
-    @property
-    def n_arms(self) -> int:
-        return self.value.shape[1]
-
-    @cached_property
-    def effects(self) -> Floats:
-        """Average effect of each arm, (K,)."""
-        return self.value.sum(axis=0)
+        self.is_centred = model is None or chance is None
 
 
 class Gains:
@@ -189,7 +169,7 @@ class Gains:
             for own, count in zip(self._behind, chosen, strict=True):
                 own[0] += ((whole * count) @ mine)[1:]
                 own[1] += np.einsum("i,ikj->kj", count * (arm == 0), part)
-        self._signs = (*[1 if is_rare else -1] * n_arms, -1 if is_rare else 1)
+        self._sign = 1 if is_rare else -1
         self.gain, self.shares = curve[:size], shares[:size]
         random = shares @ rows.effects
         self.random_gain = random[:size]
@@ -241,25 +221,32 @@ class Gains:
         if support.shape == "binary":
             sizes = np.bincount(rows.arm).tolist()
             means = [
-                curve_mean(sizes[k], (self._z[0, k], self._z[1, k]), own.variance, support)
+                curve_mean(
+                    sizes[k],
+                    (self._z[0, k], self._z[1, k]),
+                    self._sign if k else -self._sign,
+                    own.variance,
+                    support,
+                )
                 for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True)
             ]
         if cross_fitted:
             folds = covariance + self._moments(own - mixed for own, mixed in self.terms())[1]
-        sums = CurveSums(
-            share=self.budget,
-            uplift=self.gain,
-            covariance=covariance,
-            moments=moments,
+        return band_of(
+            self.budget,
+            self.gain,
+            covariance,
+            moments,
+            support,
             means=means,
-            signs=self._signs,
-            support=support,
             counted=self.counted(np.sqrt(np.maximum(np.diag(covariance), 0))),
             nobody=self.shares.sum(axis=1) == 0,
             least=support.deviation[0] * np.sqrt(self._squares),
+            level=level,
+            random_state=random_state,
+            folds=folds,
             shares=self.shares,
         )
-        return sums.band(level, random_state, folds=folds)
 
     def difference(
         self, other: Gains | None = None, *, level: float = 0.95, cross_fitted: bool = False
@@ -287,25 +274,17 @@ class Gains:
         declined, least = support.why_no_gain(), support.least_in_top
         if min(one.counted(spread.error, average)[0] for one in both) < least and not declined:
             declined = f"at no budget are there {least} {support.what_in_top}"
-        interval, p_value = student_test(area, spread, level, support, declined)
-        return AUUCDifference(
-            estimate=area,
-            standard_error=float(spread.error),
-            interval=interval,
-            p_value=p_value,
-            level=level,
-            n_rows=len(self.rows.y),
-            declined=declined,
-        )
+        return student_test(area, spread, level, support, declined, len(self.rows.y))
 
     def _moments(self, blocks: Iterable[Floats]) -> tuple[list[Moments], Floats]:
         """Moments of row (or cluster) terms by arm, control last; covariance (J, J).
 
         ``blocks`` hold the terms (people, J) of consecutive rows.
         """
-        rows, units, n_arms = self.rows, self.rows.units, self.rows.n_arms + 1
-        powers: list[Any] = [0.0] * n_arms
-        second: list[Any] = [0.0] * n_arms
+        rows, units = self.rows, self.rows.units
+        sizes = np.bincount(rows.arm, minlength=rows.n_arms + 1)
+        powers: list[Any] = [0.0] * len(sizes)
+        second: list[Any] = [0.0] * len(sizes)
         totals: Any = 0.0
         start = 0
         for psi in blocks:
@@ -314,27 +293,22 @@ class Gains:
             if units is not None:
                 totals += np.zeros((units.n_clusters, psi.shape[1]))
                 np.add.at(totals, units.clusters[people], psi)
-            for k in range(n_arms):
+            for k in range(len(sizes)):
                 some = psi[rows.arm[people] == k]
-                second[k] = second[k] + some.T @ some
-                square = some * some
-                sums = [own.sum(axis=0) for own in (some, square, square * some, square**2)]
-                powers[k] = powers[k] + np.array(sums)
-        sizes = np.bincount(rows.arm, minlength=n_arms)
+                second[k] += some.T @ some
+                powers[k] += np.array([p.sum(axis=0) for p in accumulate([some] * 4, np.multiply)])
+        means = np.array([own[0] for own in powers]) / sizes[:, None]
         if units is not None:
             if rows.is_centred:
-                members = np.zeros((units.n_clusters, n_arms))
-                np.add.at(members, (units.clusters, rows.arm), 1.0)
-                totals -= members @ (np.array([own[0] for own in powers]) / sizes[:, None])
+                totals -= units.sizes.T @ means
             return units.moments(totals), units.covariance(totals)
         moments, covariance = [], np.zeros_like(second[0])
-        for k in (*range(1, n_arms), 0):
+        for k in (*range(1, len(sizes)), 0):
             n = int(sizes[k])
+            moments.append(Moments.of_sums(n, *powers[k][1:]))
             if rows.is_centred:
-                second[k] -= np.outer(powers[k][0], powers[k][0]) / n
-                moments.append(Moments.of_powers(n, powers[k]))
-            else:
-                moments.append(Moments.of_sums(n, *powers[k][1:]))
+                second[k] -= n * np.outer(means[k], means[k])
+                moments[-1] = Moments.of_powers(n, powers[k])
             covariance += second[k] * (n / (n - 1) if n > 1 else np.nan)
         return moments, covariance
 
@@ -438,15 +412,16 @@ def budget_curve(
             listed(given), "Name the control, and arms=... in the order of the columns.",
         )  # fmt: skip
     arm = pd.Index([control, *named]).get_indexer(labels).astype(np.intp)
-    tables = {}
+    tables = []
     for name, values in (("outcome_model", outcome_model), ("propensity", propensity)):
-        table = tables[name] = None if values is None else np.asarray(values, dtype=np.float64)
+        table = None if values is None else np.asarray(values, dtype=np.float64)
         if table is not None and (table.shape != (n, n_arms + 1) or not np.isfinite(table).all()):
             raise InputError(
                 name, f"finite numbers of shape {(n, n_arms + 1)}, the control first",
                 f"an array of shape {table.shape}", "Pass one column for each arm.",
             )  # fmt: skip
-    chance = tables["propensity"]
+        tables.append(table)
+    model, chance = tables
     if chance is not None and (chance.min() <= 0 or np.abs(chance.sum(axis=1) - 1).max() > 1e-6):
         raise InputError(
             "propensity", "above 0, with a sum of 1 in each row",
@@ -461,22 +436,19 @@ def budget_curve(
         )  # fmt: skip
     costs = check_costs(cost, gains.shape)
     clusters = None if groups is None else check_groups(groups, n)
-    if people is not None and not people.all():  # rows of weight 0 must not count as rows
-        some = np.flatnonzero(people)
-        outcome, gains, arm, costs, people = (
-            own[some] for own in (outcome, gains, arm, costs, people)
-        )
-        tables = {name: None if own is None else own[some] for name, own in tables.items()}
-        if clusters is not None:
-            clusters = np.unique(clusters[some], return_inverse=True)[1]
-    rows = ArmRows.of(
-        outcome, arm, costs, model=tables["outcome_model"], chance=tables["propensity"],
-        clusters=clusters, people=people,
+    # Rows of weight 0 must not count as rows.
+    kept = np.arange(n) if people is None else np.flatnonzero(people)
+    if clusters is not None:
+        clusters = np.unique(clusters[kept], return_inverse=True)[1]
+    model, chance, people = (None if own is None else own[kept] for own in (model, chance, people))
+    rows = ArmRows(
+        outcome[kept], arm[kept], costs[kept], model=model, chance=chance, clusters=clusters,
+        people=people,
     )  # fmt: skip
-    allocation = Allocation.of(gains, costs, people=rows.people)
+    allocation = Allocation.of(gains[kept], rows.cost, people=rows.people)
     grid = np.linspace(0, allocation.most.max(), N_BUDGETS)
     if budget is not None:
-        grid = np.atleast_1d(check_column(np.atleast_1d(np.asarray(budget)), "budget"))
+        grid = check_column(np.atleast_1d(budget), "budget")
         if grid.min() < 0 or (np.diff(grid) <= 0).any():
             raise InputError("budget", "amounts of 0 or more that increase", repr(budget), "Sort.")
     return Gains(rows, allocation, grid).band(level=level, random_state=random_state)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,9 +97,6 @@ class AUUCDifference(Shown):
     declined: str | None = None
 
 
-Shape = Literal["binary", "even", "skewed"]
-
-
 @dataclass(frozen=True)
 class Support:
     """Number of rows (or clusters) per arm that support an interval.
@@ -109,13 +106,13 @@ class Support:
     ``responders`` are the rows (clusters) with an outcome other than 0, of 0/1 outcomes with the
     rarer of the two, ``others`` all others.
     ``heavy`` says how many of them (of even outcomes rows) carry the variance of weighted means
-    (:func:`_heavy`), and how many should for the gain. ``deviation``: that of all skewed outcomes
-    around the means of their arms where rows count unequally (:func:`least_error`), otherwise 0;
-    for AUUC and the curve, and for the gain. The numbers below are where simulated 95% intervals
-    miss 3% to 7% of the time.
+    (:func:`effective_share`), and how many should for the gain. ``deviation``: that of all skewed
+    outcomes around the means of their arms where rows count unequally (:func:`least_error`),
+    otherwise 0; for AUUC and the curve, and for the gain. The numbers below are where simulated 95%
+    intervals miss 3% to 7% of the time.
     """
 
-    shape: Shape
+    shape: str
     units: tuple[int, ...]
     responders: tuple[int, ...]
     others: tuple[int, ...]
@@ -129,43 +126,36 @@ class Support:
         return "clusters" if self.clustered else "rows"
 
     @property
-    def rarer_rate(self) -> float:
-        """Share of rows (clusters) with the rarer outcome."""
-        return min(sum(self.responders), sum(self.others)) / sum(self.units)
+    def n_rarer(self) -> int:
+        """Rows (clusters) of all arms with the rarer outcome."""
+        return min(sum(self.responders), sum(self.others))
 
     def why_no_area(self) -> str | None:
         """Reason for a missing interval of AUUC or the curve, or None."""
-        if self.shape == "binary":
-            count = min(sum(self.responders), sum(self.others))
-            return self._why_not(FEW_OF_ARM, count, RARE, "have the rarer outcome")
-        if self.shape == "even":
-            return self._why_not(FEW_OF_ARM, min(self.units), FEW, _ROWS)
-        return self._why_not(FEW_OF_ARM, min(self.responders), FEW_SKEWED, _SKEWED)
+        what = "have the rarer outcome"
+        return self._why_not(FEW_OF_ARM, self.n_rarer, what, RARE, FEW, FEW_SKEWED)
 
-    def why_no_gain(self, carried: tuple[float, float] = (1.0, 1.0)) -> str | None:
+    def why_no_gain(self, carried: tuple[float, ...] = (np.inf,)) -> str | None:
         """Reason for a missing interval of a gain or difference, or None.
 
         ``carried``: the part of the rows of control and treated on whose ranks it rests
-        (:func:`carried_by`). A few rows of an arm that are set apart from all others would have no
-        variance, if none of them responded.
+        (:func:`effective_share`). A few rows of an arm that are set apart from all others would
+        have no variance, if none of them responded.
         """
         heavy = self.heavy[1]
         if min(carried) < 1 and self.heavy[0] >= heavy:
             rate, what = 1.0, ""
             if self.shape == "binary":
-                rate, what = self.rarer_rate, " with the rarer outcome, at the rate of both arms,"
-            count = min(rate * n * part for n, part in zip(self.units, carried, strict=True))
+                rate = self.n_rarer / sum(self.units)
+                what = " with the rarer outcome, at the rate of both arms,"
+            count = rate * min(n * part for n, part in zip(self.units, carried, strict=True))
             if count < FEW_OF_ARM:
                 return (
                     f"it rests on the ranks of few: about {count:.1f} rows of an arm{what} where "
                     f"at least {FEW_OF_ARM} are needed"
                 )
-        if self.shape == "binary":
-            count, what = min(*self.responders, *self.others), "of an arm have the rarer outcome"
-            return self._why_not(heavy, count, FEW_OF_ARM, what)
-        if self.shape == "even":
-            return self._why_not(heavy, min(self.units), FEW_OF_ARM, _ROWS)
-        return self._why_not(heavy, min(self.responders), FEW_SKEWED_GAIN, _SKEWED)
+        rarest, what = min(*self.responders, *self.others), "of an arm have the rarer outcome"
+        return self._why_not(heavy, rarest, what, FEW_OF_ARM, FEW_OF_ARM, FEW_SKEWED_GAIN)
 
     def why_no_risk(self, units: float, responders: float) -> str | None:
         """Reason for a missing interval of policy risk, or None.
@@ -176,25 +166,18 @@ class Support:
         enough = FEW_OF_ARM if self.clustered else 2
         if units < enough:
             return f"the rule counts fewer than {enough} {self.unit} of an arm"
-        count, least = units, FEW
+        count, least = responders if self.shape == "skewed" else units, FEW
         if self.shape == "binary":
             if (rare := self.why_no_area()) is not None:
                 return rare
             # At the rate of both arms: intervals must not be missing because few responded.
-            count, least = units * self.rarer_rate, 1
-        elif self.shape == "skewed":
-            count = responders
+            count, least = units * self.n_rarer / sum(self.units), 1
         return None if count >= least else f"the rule counts fewer than {least} {self.what_in_top}"
 
     @property
     def least_in_top(self) -> int:
         """Minimum rows or clusters in a top share for an interval of the band."""
         return {"binary": FEW_OF_ARM, "even": FEW, "skewed": FEW_SKEWED}[self.shape]
-
-    @property
-    def least_at_one(self) -> int:
-        """:attr:`least_in_top` for an interval at a single share."""
-        return 1 if self.shape == "binary" else self.least_in_top
 
     @property
     def what_in_top(self) -> str:
@@ -206,23 +189,32 @@ class Support:
         }
         return f"{self.unit} of an arm{what[self.shape]}"
 
-    def _why_not(self, heavy: int, count: int, least: int, what: str) -> str | None:
-        """Reason for a missing interval: unequal weights, or too few rows."""
+    def _why_not(self, heavy: int, rarest: int, what: str, *least: int) -> str | None:
+        """Reason for a missing interval: unequal weights, or too few rows.
+
+        ``rarest`` 0/1 outcomes there are; ``least`` are needed, of even outcomes, of skewed ones.
+        """
         if self.heavy[0] < heavy:
             return (
                 f"a few rows have most of the weight: about {self.heavy[0]:.1f} {self.unit} of an "
                 f"arm that decide its mean carry the variance, where at least {heavy} are needed"
             )
+        all_units, skewed = (
+            "of an arm are there",
+            "of an arm have an outcome other than 0, and outcomes are skewed",
+        )
+        count, what, needed = {
+            "binary": (rarest, what, least[0]),
+            "even": (min(self.units), all_units, least[1]),
+            "skewed": (min(self.responders), skewed, least[2]),
+        }[self.shape]
         enough = FEW_OF_ARM if self.clustered else 2
         if min(self.units) < enough:
-            count, least, what = min(self.units), enough, _ROWS
-        if count >= least:
+            count, what, needed = min(self.units), all_units, enough
+        if count >= needed:
             return None
-        return f"only {count} {self.unit} {what}, where at least {least} are needed"
+        return f"only {count} {self.unit} {what}, where at least {needed} are needed"
 
-
-_ROWS = "of an arm are there"
-_SKEWED = "of an arm have an outcome other than 0, and outcomes are skewed"
 
 #: Least numbers of rows or clusters. Outcomes 0/1: of both arms together with each outcome; for the
 #: gain, of each arm with each outcome, and in a top share of each arm, at the rate of both. Others:
@@ -232,27 +224,25 @@ SKEWED = 1.0
 UNEQUAL = 1.5  # the part of a row in the mean of its arm over that of another, from which it tells
 
 
-def carried_by(ranked: RankedRows, contrast: Floats) -> tuple[float, float]:
-    """Share of rows by arm that determine a statistic through their ranks.
+def effective_share(contrast: Floats, rows: Floats) -> float:
+    """Share of rows that determine a sum of c y; infinite from one half on.
 
-    ``contrast`` has for each line by how much its rank is above the middle, or above that of
-    another score. Of n rows (sum c^2)^2 / sum c^4 carry a sum of c y: all, if their c are of one
-    size, one, if it alone has any. Half of them or more, as of ranks without ties, count as all.
+    ``contrast`` has c of each line: a weight, or by how much a rank is above the middle, or above
+    that of another score. Of n rows (sum c^2)^2 / sum c^4 carry the sum: all, if their c are of one
+    size, one, if it alone has any. If none of these few responded, nothing shows how little is
+    known of the sum.
     """
-    parts = []
-    for arm in (False, True):
-        rows = ranked.arm_presence(arm)
-        squares = contrast**2
-        second, fourth = float(rows @ squares), float(rows @ squares**2)
-        part = second**2 / (fourth * float(rows.sum())) if fourth > 0 else 1.0
-        parts.append(1.0 if part >= 0.5 else part)
-    return parts[0], parts[1]
+    square = np.square(contrast)
+    second, fourth = float(rows @ square), float(rows @ square**2)
+    part = second**2 / (fourth * float(rows.sum())) if fourth > 0 else 1.0
+    return part if part < 0.5 else np.inf
 
 
 def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float:
     """Standard error of sum c y if y had this deviation in all rows.
 
-    c is the part of the row in the mean of its arm times ``contrast``, as in :func:`carried_by`.
+    c is the part of the row in the mean of its arm times ``contrast``, as in
+    :func:`effective_share`.
 
     Few rows of a small arm, or of a large weight, seldom hold one of the large outcomes that make
     the mean of money. Without one their mean and their variance are too low together, and no
@@ -264,168 +254,109 @@ def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float
     return deviation * float(np.linalg.norm(ranked.arm_scale() * ranked.arm_weight * contrast))
 
 
-def influence(part: RankedRows) -> tuple[Floats, Floats]:
-    """psi of AUUC and of half the average effect, summed over the rows of each line.
-
-    Without weights the terms are not centred: what is constant in an arm drops out of its variance.
-    """
-    total = part.total_weight
-    signed = part.signed_outcome()
-    above = part.ranking.mid_cumsum(signed)
-    np.subtract(signed.sum(), above, out=above)  # V_i: the curve at row i, half of its own level
-    psi = part.ranking.mid_cumsum(part.weight)
-    psi *= signed / total
-    half_effect = 0.5 * signed
-    if part.is_weighted:
-        for arm, _ in part.arms:
-            in_arm, share = part.treated == arm, part.arm_presence(arm) / part.arm_total(arm)
-            psi -= psi[in_arm].sum() * share
-            half_effect -= half_effect[in_arm].sum() * share
-        above -= np.dot(part.weight, above) / total
-    above *= part.weight
-    above /= total
-    psi += above
-    return psi, half_effect
-
-
 def row_terms(
     ranked: RankedRows, ranking: RankingKind, *, less_half_effect: bool = False
 ) -> tuple[Floats, Floats]:
-    """psi of AUUC by line, and its slope in y within the line.
+    """psi of AUUC by line, summed over its rows, and of bins its slope in y within the line.
 
-    ``less_half_effect``: of AUUC minus half of the average effect.
+    ``less_half_effect``: of AUUC minus half of the average effect. Without weights the terms are
+    not centred: what is constant in an arm drops out of its variance.
     """
-    found = []
+    found = np.empty((2, len(ranked.y)))
     for part in ranked.parts(ranking):
-        psi, half_effect = influence(part)
-        slope = np.zeros(0)
+        signed = part.signed_outcome()
+        above = part.mid_cumsum(signed)
+        np.subtract(signed.sum(), above, out=above)  # V_i: the curve at row i, half its own level
+        psi = part.middle_ranks()
         if less_half_effect:
-            psi -= half_effect
+            psi -= 0.5
+        own = ... if ranking == "joint" else ranked.treated == part.treated[0]
         if part.squares is not None:
-            slope = (part.middle_ranks() - 0.5 * less_half_effect) * part.arm_scale()
-        found.append((psi, slope))
-    if ranking == "joint":
-        return found[0]
-    joined = []
-    for of_treated, of_control in zip(*found, strict=True):
-        both = np.empty(len(of_treated) + len(of_control))
-        if len(both):
-            both[ranked.treated], both[~ranked.treated] = of_treated, of_control
-        joined.append(both)
-    return joined[0], joined[1]
-
-
-def arm_moments(ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool) -> list[Moments]:
-    """Moments of row terms by arm, for independent rows.
-
-    Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
-    """
-    if full:
-        return [Moments.of(psi[ranked.treated == arm]) for arm in (True, False)]
-    variances = ranked.sum_variances(psi, slope)
-    return [Moments(ranked.arm_rows(arm), variances[arm], 0.0, 0.0) for arm in (True, False)]
+            found[1, own] = psi * part.arm_scale()
+        psi *= signed
+        if part.is_weighted:
+            for arm, _ in part.arms:
+                share = part.arm_presence(arm) / part.arm_totals[arm]
+                psi -= psi[part.treated == arm].sum() * share
+            above -= np.dot(part.weight, above) / part.total_weight
+        above *= part.weight
+        above /= part.total_weight
+        psi += above
+        found[0, own] = psi
+    return found[0], found[1]
 
 
 def area_means(
     parts: tuple[RankedRows, ...], moments: list[Moments], *, clustered: bool
 ) -> list[ArmMean]:
-    """Means of z = y u by arm, for score limits."""
-    found = {}
+    """Means of z = y u of treated and control, for score limits."""
+    found: list[ArmMean] = []
     for part in parts:
         below = part.middle_ranks()
         first = arm_sums(part.y * below, part.treated)
         below *= below
         second = arm_sums(part.y * below, part.treated)
-        for arm, _ in part.arms:
-            # Three responders more: the ranks u have mean 1/2 and mean square 1/3.
-            found[arm] = ArmMean.of(
-                part.arm_rows(arm),
-                (first[arm], second[arm]),
-                (3 / 2, 3 / 3),
-                moments[0 if arm else 1].variance,
-                clustered=clustered,
+        for arm, sign in part.arms:
+            found.append(
+                ArmMean.of(
+                    part.arm_rows[arm],
+                    (first[arm], second[arm]),
+                    moments[len(found)].variance,
+                    sign=sign,
+                    # Three responders more: the ranks u have mean 1/2 and mean square 1/3.
+                    pseudo=(3 / 2, 3 / 3),
+                    clustered=clustered,
+                )
             )
-    return [found[True], found[False]]
+    return found
 
 
-@dataclass(frozen=True)
 class ClusterUnits:
-    """Independent clusters of rows; a row may be its own cluster.
+    """Independent clusters of rows. A cluster may lie in one arm or reach into several.
 
-    A cluster may lie in one arm or reach into several.
+    ``sizes`` (K + 1, G): the rows of each arm in each cluster, the control first.
     """
 
-    arm: NDArray[Any]
-    clusters: Clusters  # 0, 1, ... without gaps
-    counts: dict[int, int]  # clusters with rows of the arm
-
-    @classmethod
-    def of(cls, arm: NDArray[Any], clusters: Clusters | None) -> ClusterUnits:
-        """Make clusters; ``arm`` (n,) is 0 or False for the control, else True or 1 to K."""
-        # Without clusters every row is its own.
-        members = np.arange(len(arm)) if clusters is None else clusters
-        counts = {k: len(touched_by(members[arm == k])) for k in (*range(1, int(arm.max()) + 1), 0)}
-        return cls(arm, members, counts)
-
-    @property
-    def n_clusters(self) -> int:
-        return int(self.clusters.max()) + 1
-
-    def members(self, arm: int) -> Clusters:
-        """Cluster of each row of an arm."""
-        return self.clusters[self.arm == arm]
+    def __init__(self, arm: NDArray[Any], clusters: Clusters) -> None:
+        """``arm`` (n,) is 0 or False for the control, else True or 1 to K."""
+        self.arm, self.clusters = arm, clusters
+        self.n_clusters = int(clusters.max()) + 1
+        self.sizes = np.array(
+            [
+                np.bincount(clusters[arm == k], minlength=self.n_clusters)
+                for k in range(int(arm.max()) + 1)
+            ]
+        )
 
     @property
     def within_arms(self) -> bool:
         """Whether no cluster has rows in several arms."""
-        return sum(self.counts.values()) == self.n_clusters
+        return np.count_nonzero(self.sizes) == self.n_clusters
 
     def totals(self, psi: Floats) -> Floats:
         """Cluster sums of row terms, centred by arm."""
         means = np.bincount(self.arm, psi) / np.bincount(self.arm)
-        centred = psi - means.take(self.arm)
-        return np.asarray(np.bincount(self.clusters, weights=centred), dtype=np.float64)
+        return np.asarray(np.bincount(self.clusters, psi - means.take(self.arm)), np.float64)
 
     @cached_property
     def leverage(self) -> Floats:
         """Each cluster's share of an arm's rows (the largest, if in several arms)."""
-        result = np.zeros(self.n_clusters)
-        for arm in self.counts:
-            own = np.bincount(self.members(arm), minlength=self.n_clusters)
-            result = np.maximum(result, own / max(own.sum(), 1))
-        return result
+        return np.asarray((self.sizes / self.sizes.sum(axis=1, keepdims=True)).max(axis=0))
 
     def moments(self, totals: Floats) -> list[Moments]:
         """Moments of cluster totals (G,) or (G, J), by arm, control last.
 
         One for all clusters if some reach into several arms.
         """
-        groups = [np.arange(self.n_clusters)]
-        if self.within_arms:
-            groups = [touched_by(self.members(arm)) for arm in self.counts]
+        groups = [*(self.sizes[1:] > 0), self.sizes[0] > 0]
+        if not self.within_arms:
+            groups = [np.ones(self.n_clusters, dtype=bool)]
         return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
 
     def covariance(self, totals: Floats) -> Floats:
         """Covariance (J, J) of sums of cluster ``totals`` (G, J)."""
-        if (self.leverage >= 1).any():
-            return np.full((totals.shape[1],) * 2, np.nan)
-        return np.asarray((totals.T / (1 - self.leverage)) @ totals)
-
-    def with_rows(self, chosen: Bools) -> tuple[int, ...]:
-        """Clusters by arm that contain a chosen row of it."""
-        return tuple(
-            len(touched_by(self.clusters[chosen & (self.arm == k)])) for k in sorted(self.counts)
-        )
-
-
-def support_of_bins(ranked: RankedRows, *, binary: bool) -> Support:
-    """Support of intervals from binned rows; responders are known only for 0/1 outcomes."""
-    own = ranked.arm_rows(False), ranked.arm_rows(True)
-    if not binary:
-        return Support("even", own, own, (0, 0))
-    sums = arm_sums(ranked.y, ranked.treated)
-    some = round(sums[False]), round(sums[True])
-    return Support("binary", own, some, (own[0] - some[0], own[1] - some[1]))
+        kept = np.where(self.leverage < 1, 1 - self.leverage, np.nan)
+        return np.asarray((totals.T / kept) @ totals)
 
 
 def support_of_rows(
@@ -442,41 +373,50 @@ def support_of_rows(
     ``arm`` (n,) as in :class:`ClusterUnits`; ``arm_weight`` the weights of the rows in the mean of
     their arm, None if they are equal; ``responds`` where y is adjusted by a model.
     """
-    arms = range(int(arm.max()) + 1)
-    own = tuple(int(np.count_nonzero(arm == k)) for k in arms)
-    shape: Shape = "binary"
-    deviation, whole, within = 0.0, False, False
+    members = [arm == k for k in range(int(arm.max()) + 1)]
+    shape = "binary"
+    deviation = 0.0
     is_plain = binary and arm_weight is None and responds is None
     if not is_plain or (units is not None and not units.within_arms):
         # Standard deviation and skewness of the outcomes around the means of their arms.
-        d = y - (np.bincount(arm, y) / own).take(arm)
+        d = y - (np.bincount(arm, y) / np.bincount(arm)).take(arm)
         variance = float(np.square(d).mean())
         deviation = variance**0.5
         skewness = float((d**3).mean()) / variance**1.5 if variance > 0 else 0.0
         shape = "skewed" if abs(skewness) >= SKEWED else "even"
+
+    def count(chosen: Bools) -> int:
+        if units is not None:
+            chosen = np.bincount(units.clusters[chosen]) > 0
+        return int(np.count_nonzero(chosen))
+
     responds = rarer_outcome(y) if responds is None else responds
-    if units is None:
-        some = tuple(int(np.count_nonzero(responds & (arm == k))) for k in arms)
-        others = tuple(n - part for n, part in zip(own, some, strict=True))
-    else:
-        own = tuple(units.counts[k] for k in arms)
-        some, others = units.with_rows(responds), units.with_rows(~responds)
+    own = tuple(count(rows) for rows in members)
+    some = tuple(count(rows & responds) for rows in members)
+    others = tuple(count(rows & ~responds) for rows in members)
     heavy = (np.inf, 0)
     weight = np.ones(len(y)) if arm_weight is None else arm_weight
     if arm_weight is not None:
+        carried = []
         counted = some if binary or shape == "skewed" else own
-        carry = min(_heavy(weight, arm == k, units) * n for k, n in zip(arms, counted, strict=True))
-        if np.isfinite(carry):
-            least = FEW_OF_ARM if binary else FEW if shape == "even" else FEW_SKEWED
-            heavy = (carry, least)
+        for rows, n in zip(members, counted, strict=True):
+            sizes = weight[rows]
+            if units is not None:
+                sizes = np.bincount(units.clusters[rows], sizes)
+                sizes = sizes[sizes > 0]
+            carried.append(n * effective_share(sizes / sizes.max(), np.ones(len(sizes))))
+        if np.isfinite(min(carried)):
+            heavy = (min(carried), FEW_OF_ARM if binary else FEW if shape == "even" else FEW_SKEWED)
+    whole = within = False
     if shape == "skewed" and not binary:
         # Whether rows have unequal parts in the means: all of them, and those of one arm. Of one
         # arm matters for the gain: else both ends of its ranks count equally, and the skewness of
         # their outcomes cancels.
         part = weight / np.bincount(arm, weight).take(arm)
-        groups = [part[arm == k] for k in arms]
-        whole = bool(part.max() >= UNEQUAL * part.min())
-        within = any(p.max() >= UNEQUAL * p.min() for p in groups)
+        whole, within = (
+            any(some.max() >= UNEQUAL * some.min() for some in groups)
+            for groups in ([part], [part[rows] for rows in members])
+        )
     deviations = deviation * whole, deviation * within
     return Support(shape, own, some, others, units is not None, heavy, deviations)
 
@@ -486,27 +426,6 @@ def rarer_outcome(y: Floats) -> Bools:
     found = y != 0
     is_common = 2 * int(np.count_nonzero(found)) > len(y)
     return ~found if is_common and bool((y[found] == 1).all()) else found
-
-
-def _heavy(arm_weight: Floats, own: Bools, units: ClusterUnits | None) -> float:
-    """Effective share of an arm's rows (clusters) behind a weighted variance.
-
-    With weights w it is (sum w^2)^2 / sum w^4 of n: all, if weights are equal. Where chances of
-    treatment are small, a few rows of large weight decide an arm's mean, and if none of them
-    responded, nothing shows how little is known of it. From half of the rows on it is infinite.
-    """
-    weight: Floats = arm_weight[own]
-    if units is not None:
-        weight = np.asarray(np.bincount(units.clusters[own], weight), dtype=np.float64)
-        weight = weight[weight > 0]
-    square = np.square(weight / weight.max())
-    part = float(square.sum() ** 2 / np.square(square).sum() / len(square))
-    return part if part < 0.5 else np.inf
-
-
-def touched_by(clusters: Clusters) -> Clusters:
-    """Distinct clusters, sorted."""
-    return np.flatnonzero(np.bincount(clusters))
 
 
 def interval_around(
@@ -523,27 +442,36 @@ def student_test(
     level: float,
     support: Support,
     declined: str | None,
+    n_rows: int,
     *,
     more: float = 0.0,
     slack: float = 0.0,
     degrees: float | None = None,
-) -> tuple[tuple[float, float], float]:
-    """Interval and p-value of a gain or difference; NaN if ``declined``.
+) -> AUUCDifference:
+    """Test of a gain or difference; without interval and p-value if ``declined``.
 
     Degrees of freedom are Welch's; those of clusters allow for totals of unlike size. ``more`` is
     added to the error, and ``slack`` to what may be chance: the costs of bins.
     """
-    if declined:
-        return (np.nan, np.nan), np.nan
-    if degrees is None:
-        # The kurtosis of skewed totals, itself hardly known, would make intervals far too wide.
-        by_kurtosis = support.clustered and support.shape != "skewed"
-        degrees = float(spread.degrees if by_kurtosis else spread.welch)
-    error = float(spread.error) + more
-    low, high = interval_around(estimate, error, level, degrees)
-    # What bins could have made of no gain is no evidence of one.
-    p_value = p_value_of(max(abs(estimate) - slack, 0.0), error, degrees)
-    return (low - slack, high + slack), p_value
+    low = high = p_value = np.nan
+    if not declined:
+        if degrees is None:
+            # The kurtosis of skewed totals, itself hardly known, would make intervals far too wide.
+            by_kurtosis = support.clustered and support.shape != "skewed"
+            degrees = float(spread.degrees if by_kurtosis else spread.welch)
+        error = float(spread.error) + more
+        low, high = interval_around(estimate, error, level, degrees)
+        # What bins could have made of no gain is no evidence of one.
+        p_value = p_value_of(max(abs(estimate) - slack, 0.0), error, degrees)
+    return AUUCDifference(
+        estimate=estimate,
+        standard_error=float(spread.error),
+        interval=(low - slack, high + slack),
+        p_value=p_value,
+        level=level,
+        n_rows=n_rows,
+        declined=declined,
+    )
 
 
 def p_value_of(estimate: float, error: float, degrees: float) -> float:

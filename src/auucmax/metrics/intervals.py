@@ -44,18 +44,16 @@ class Moments(NamedTuple):
 
     units: Number
     variance: Number
-    third: Number
-    fourth: Number
+    third: Number = 0.0
+    fourth: Number = 0.0
 
     @classmethod
     def of(cls, terms: Floats) -> Self:
         """Moments of row terms, (n,) or (n, J)."""
         d = terms - terms.mean(axis=0)
         square = d * d
-        d *= square
-        second, third = square.sum(axis=0), d.sum(axis=0)
-        square *= square
-        return cls.of_sums(len(d), second, third, square.sum(axis=0))
+        sums = (square.sum(axis=0), (square * d).sum(axis=0), (square * square).sum(axis=0))
+        return cls.of_sums(len(d), *sums)
 
     @classmethod
     def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
@@ -84,15 +82,13 @@ class Moments(NamedTuple):
         than it should, since its own rows made the mean: each square is divided by 1 - h (Bell and
         McCaffrey 2002, CR2). For clusters of one size that is G / (G - 1).
         """
-        if (leverage >= 1).any():
-            return cls(len(totals), *(np.nan * totals.sum(axis=0) for _ in range(3)))
-        d = totals / np.sqrt(1 - leverage).reshape(-1, *[1] * (totals.ndim - 1))
-        square = d * d
-        plain = (totals * totals).sum(axis=0)
-        spare = (totals**4).sum(axis=0) - plain * plain / len(totals)
-        return cls(
-            len(totals), square.sum(axis=0), (square * d).sum(axis=0), np.maximum(spare, 0.0)
-        )
+        # One that has them all is no evidence.
+        kept = np.where(leverage < 1, 1 - leverage, np.nan)
+        d = totals / np.sqrt(kept).reshape(-1, *[1] * (totals.ndim - 1))
+        square, plain = d * d, totals * totals
+        spare = (plain * plain).sum(axis=0) - plain.sum(axis=0) ** 2 / len(totals)
+        third = (square * d).sum(axis=0)
+        return cls(len(totals), square.sum(axis=0), third, np.maximum(spare, 0.0))
 
 
 class Spread(NamedTuple):
@@ -128,21 +124,24 @@ class ArmMean(NamedTuple):
     The variance of z is taken as ``size`` theta - theta^2, as if theta were the chance of a z of
     this size: of a 0/1 outcome times a rank u, size is sum of z^2 / sum of z. ``inflation`` is the
     variance of the arm's part in the estimate over that of its mean of z: ranks and clusters.
+    ``sign``: how the mean enters the estimate.
     """
 
     mean: Number
     size: Number
     inflation: Number
     rows: Number
+    sign: int = 1
 
     @classmethod
     def of(
         cls,
         rows: Number,
         sums: tuple[Number, Number],
-        pseudo: tuple[Number, Number],
         variance: Number,
         *,
+        sign: int = 1,
+        pseudo: tuple[float, float] = (1.0, 1.0),
         clustered: bool = False,
     ) -> Self:
         """Make a mean from sums of z and z^2; ``variance`` is its share of the estimate's.
@@ -154,7 +153,8 @@ class ArmMean(NamedTuple):
         own = np.maximum(square - total**2 / rows, 0.0) / (rows * np.maximum(rows - 1, 1))
         least, most = _INFLATION
         inflation = np.clip(_ratio(variance, own, 1.0), least, np.inf if clustered else most)
-        return cls(total / rows, (square + pseudo[1]) / (total + pseudo[0]), inflation, rows)
+        size = (square + pseudo[1]) / (total + pseudo[0])
+        return cls(total / rows, size, inflation, rows, sign)
 
     def limits(self, multiple: Number) -> tuple[Number, Number]:
         """Solve (mean - theta)^2 <= multiple^2 inflation (size theta - theta^2) / rows."""
@@ -164,16 +164,8 @@ class ArmMean(NamedTuple):
         return (middle - root) / (1 + c), (middle + root) / (1 + c)
 
 
-#: How the means of the treated and the control rows enter an estimate: their difference, or 1
-#: minus their sum, as in policy risk.
-DIFFERENCE, LESS_BOTH = (1, -1), (-1, -1)
-
-
 def score_limits(
-    estimate: Number,
-    means: Sequence[ArmMean],
-    multiple: Number,
-    signs: Sequence[int] = DIFFERENCE,
+    estimate: Number, means: Sequence[ArmMean], multiple: Number
 ) -> tuple[Number, Number]:
     """Limits of a sum or difference of arm means, from the score limits of each.
 
@@ -186,14 +178,14 @@ def score_limits(
 
     Examples
     --------
-    >>> none, one = (ArmMean(k / 50, 1.0, 1.0, 50) for k in (0, 1))
+    >>> none, one = (ArmMean(k / 50, 1.0, 1.0, 50, sign) for k, sign in ((0, 1), (1, -1)))
     >>> [round(float(end), 3) for end in score_limits(-1 / 50, (none, one), 1.96)]
     [-0.105, 0.053]
     """
     below, above = 0.0, 0.0
-    for arm, sign in zip(means, signs, strict=True):
+    for arm in means:
         low, high = arm.limits(multiple)
-        reach = (arm.mean - low, high - arm.mean)[::sign]
+        reach = (arm.mean - low, high - arm.mean)[:: arm.sign]
         below, above = np.hypot(below, reach[0]), np.hypot(above, reach[1])
     return estimate - below, estimate + above
 
@@ -211,15 +203,14 @@ def skewed_limits(
     >>> [round(float(end), 2) for end in skewed_limits(10.0, 1.0, 0.5, 1.96)]
     [8.52, 17.67]
     """
-    return estimate - error * _inverse(skew, quantile), estimate - error * _inverse(skew, -quantile)
-
-
-def _inverse(skew: Number, value: Number) -> Number:
-    """Inverse of Hall's transformation, by a cube root."""
     a = np.asarray(skew) / 3
-    some = np.where(np.abs(a) < 1e-6, 1.0, a)
-    found = (np.cbrt(1 + 3 * some * (value - some / 2)) - 1) / some
-    return np.where(np.abs(a) < 1e-6, value, found)[()]
+    is_flat = np.abs(a) < 1e-6
+    a = np.where(is_flat, 1.0, a)
+    low, high = (
+        estimate - error * np.where(is_flat, t, (np.cbrt(1 + 3 * a * (t - a / 2)) - 1) / a)
+        for t in (quantile, -quantile)
+    )
+    return low, high
 
 
 def area_limits(
@@ -229,7 +220,6 @@ def area_limits(
     support: Support | None = None,
     *,
     means: Sequence[ArmMean] | None = None,
-    signs: Sequence[int] = DIFFERENCE,
     cautious: bool = False,
     widening: Number = 1.0,
     degrees: float | None = None,
@@ -237,12 +227,11 @@ def area_limits(
 ) -> tuple[Number, Number]:
     """Limits of AUUC, curve points or risks; ``multiple`` is a normal quantile.
 
-    Score limits if there are ``means`` of the arms, with the ``signs`` that they have in the
-    estimate, otherwise Student's with Hall's transformation where outcomes are skewed (without
-    ``support``: always). ``cautious``: the wider of the two at each end, for intervals that are to
-    hold at many shares at once, where the noise of the estimated skewness tells. ``widening``
-    multiplies the standard error; ``degrees`` of freedom replace those of the moments. ``least``:
-    no limit is closer than Student's with this standard error.
+    Score limits if there are ``means`` of the arms, otherwise Student's with Hall's transformation
+    where outcomes are skewed (without ``support``: always). ``cautious``: the wider of the two at
+    each end, for intervals that are to hold at many shares at once, where the noise of the
+    estimated skewness tells. ``widening`` multiplies the standard error; ``degrees`` of freedom
+    replace those of the moments. ``least``: no limit is closer than Student's with this error.
     """
     spread = Spread.of(moments)
     if degrees is None:
@@ -252,7 +241,7 @@ def area_limits(
         is_estimated = support is not None and support.clustered
         quantile = student(multiple, degrees) if is_estimated else multiple
         wide = [arm._replace(inflation=arm.inflation * widening**2) for arm in means]
-        return score_limits(estimate, wide, quantile, signs)
+        return score_limits(estimate, wide, quantile)
     quantile, error = student(multiple, degrees), widening * spread.error
     skew = spread.skew if support is None or support.shape == "skewed" else 0.0
     low, high = skewed_limits(estimate, error, skew, quantile)

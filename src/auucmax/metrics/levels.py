@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -35,22 +35,25 @@ from auucmax.metrics.curves import (
     Segments,
     UpliftBand,
     allowing_for_folds,
-    curve_sums,
+    band_of,
+    curve_mean,
     decile_table,
+    fewest,
 )
-from auucmax.metrics.inference import (
-    AUUCDifference,
-    AUUCInference,
-    Clusters,
-    ClusterUnits,
-    Support,
-)
+from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
 from auucmax.metrics.intervals import Moments, Spread, area_limits, student
-from auucmax.metrics.ranking import RankedRows, RankingKind, blocks, sorted_rows
-from auucmax.metrics.risk import PolicyRiskInference, policy_risks, risk_table
+from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
+from auucmax.metrics.risk import PolicyRiskInference, policy_cells, risk_table
 
 _SHARES_AT_ONCE = 128
-_NONE = (float("nan"), float("nan"))
+
+
+class RowOptions(TypedDict, total=False):
+    """Options of all metrics: what is known of the rows beside y, score and treatment."""
+
+    sample_weight: ArrayLike | None
+    propensity: ArrayLike | None
+    control: Any
 
 
 class Levels:
@@ -75,17 +78,12 @@ class Levels:
     [0.0366, 0.0452]
     """
 
-    _responds: Bools | None = None  # where y is adjusted: whether the outcome itself is not 0
-
     def __init__(
-        self,
-        ranked: RankedRows,
-        score: Floats,
-        clusters: Clusters | None,
-        responds: Bools | None = None,
+        self, rows: ScoredRows, clusters: Indices | None = None, responds: Bools | None = None
     ) -> None:
-        self._ranked, self._score, self._clusters = ranked, score, clusters
-        self._responds = responds
+        """Sort validated rows with positive weights; ``responds`` as in :class:`RankedRows`."""
+        self.ranked = sorted_rows(rows, clusters, responds)
+        self._score = rows.score
 
     @classmethod
     def of(
@@ -94,13 +92,11 @@ class Levels:
         score: ArrayLike,
         *,
         treatment: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        propensity: ArrayLike | None = None,
         outcome_model: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         randomised: ArrayLike | None = None,
-        control: Any = None,
         score_name: str = "score",
+        **rows: Unpack[RowOptions],
     ) -> Levels:
         """Validate and sort rows.
 
@@ -112,42 +108,18 @@ class Levels:
             y = check_column(y, "y")
             responds = inference.rarer_outcome(y)
             y = y - check_column(outcome_model, "outcome_model", len(y))
-        rows = check_rows(
-            y,
-            score,
-            treatment=treatment,
-            control=control,
-            sample_weight=sample_weight,
-            propensity=propensity,
-            score_name=score_name,
-        )
-        clusters = None if groups is None else check_groups(groups, len(rows.y))
-        kept = np.ones(len(rows.y), bool)
+        scored = check_rows(y, score, treatment=treatment, score_name=score_name, **rows)
+        clusters = None if groups is None else check_groups(groups, len(scored.y))
+        kept = np.ones(len(scored.y), bool)
         if randomised is not None:
-            kept = check_mask(randomised, "randomised", len(rows.y))
-        if rows.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
-            kept = kept & (rows.weight > 0)
-        rows, clusters = inference.some_rows(rows, clusters, kept)
-        responds = None if responds is None else responds[kept]
-        return cls.of_rows(rows, clusters, responds)
-
-    @classmethod
-    def of_rows(
-        cls, rows: ScoredRows, clusters: Clusters | None = None, responds: Bools | None = None
-    ) -> Levels:
-        """Sort validated rows with positive weights."""
-        ranked = sorted_rows(rows)
-        clusters = None if clusters is None else clusters[ranked.index]
-        responds = None if responds is None else responds[ranked.index]
-        return cls(ranked, rows.score, clusters, responds)
+            kept = check_mask(randomised, "randomised", len(scored.y))
+        if scored.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
+            kept = kept & (scored.weight > 0)
+        scored, clusters = inference.some_rows(scored, clusters, kept)
+        return cls(scored, clusters, None if responds is None else responds[kept])
 
     def __repr__(self) -> str:
         return f"Levels({self.n_rows:,} rows, {len(self.scores):,} different scores)"
-
-    @property
-    def ranked(self) -> RankedRows:
-        """The rows sorted by score, lowest first."""
-        return self._ranked
 
     @cached_property
     def centred(self) -> RankedRows:
@@ -157,9 +129,8 @@ class Levels:
     @cached_property
     def units(self) -> ClusterUnits | None:
         """Clusters of the sorted rows; None if rows are independent."""
-        return (
-            None if self._clusters is None else ClusterUnits.of(self.ranked.treated, self._clusters)
-        )
+        rows = self.ranked
+        return None if rows.clusters is None else ClusterUnits(rows.treated, rows.clusters)
 
     @cached_property
     def support(self) -> Support:
@@ -168,25 +139,21 @@ class Levels:
 
     def _support(self, units: ClusterUnits | None) -> Support:
         rows = self.ranked
-        if rows.squares is not None:
-            return inference.support_of_bins(rows, binary=self.binary)
         weight = rows.arm_weight if rows.is_weighted else None
         return inference.support_of_rows(
-            rows.y, rows.treated, weight, units, self._responds, binary=self.binary
+            rows.y, rows.treated, weight, units, rows.responds, binary=self.binary
         )
 
     @property
     def binary(self) -> bool:
         """Whether every outcome is 0 or 1."""
-        y = self.ranked.y
-        return all(bool((y[block] * y[block] == y[block]).all()) for block in blocks(len(y)))
+        return np.array_equal(np.square(self.ranked.y), self.ranked.y)
 
     @cached_property
     def scores(self) -> Floats:
         """The score of each level, lowest first."""
-        starts = self.ranked.ranking.starts
-        first = self.ranked.index if starts is None else self.ranked.index[starts]
-        return self._score.take(first)
+        rows = self.ranked
+        return self._score.take(rows.order if rows.starts is None else rows.order[rows.starts])
 
     @property
     def n_rows(self) -> int:
@@ -195,7 +162,7 @@ class Levels:
     @property
     def arm_rows(self) -> tuple[int, int]:
         """Number of control and of treated rows."""
-        return self.ranked.arm_rows(False), self.ranked.arm_rows(True)
+        return self.ranked.arm_rows[False], self.ranked.arm_rows[True]
 
     def auuc(self, ranking: RankingKind = "joint") -> float:
         """:func:`auuc_score` of the rows."""
@@ -235,8 +202,7 @@ class Levels:
             # By definition, and not only up to rounding.
             gain, spread = 0.0, spread._replace(error=0.0 * spread.error)
         widening = float(np.hypot(1.0, spread.error / error)) if cross_fitted and error else 1.0
-        bin_error, more = self._bin_costs(ranking)
-        gain_bin_error, gain_more = self._gain_bin_costs(ranking)
+        (bin_error, more), (gain_bin_error, gain_more) = self._bin_costs(ranking)
         # Degrees that bins cannot lower: intervals then contain those of the exact scores.
         degrees = max(min(self.arm_rows) - 1, 1) if bin_error + more else None
         ranks, multiple = ranked.middle_ranks(), ndtri(0.5 + level / 2)
@@ -251,34 +217,40 @@ class Levels:
         )  # fmt: skip
         slack = bin_error + more * float(student(multiple, degrees or 1))
         declined = support.why_no_area()
-        gain_error, gain_interval, p_value, gain_declined = self._gain_test(
+        test = self._test(
             gain, spread, ranks - 0.5, level, cross_fitted,
             more=gain_more, slack=gain_bin_error, degrees=degrees, constant=constant,
         )  # fmt: skip
         return AUUCInference(
             estimate=estimate,
             standard_error=float(widening * error),
-            interval=_NONE if declined else (float(low - slack), float(high + slack)),
+            interval=(np.nan, np.nan) if declined else (float(low - slack), float(high + slack)),
             gain=gain,
-            gain_standard_error=gain_error,
-            gain_interval=gain_interval,
-            p_value=p_value,
+            gain_standard_error=test.standard_error,
+            gain_interval=test.interval,
+            p_value=test.p_value,
             level=level,
             n_rows=self.n_rows,
             bin_error=max(bin_error, gain_bin_error),
             declined=declined,
-            gain_declined=gain_declined,
+            gain_declined=test.declined,
         )
 
     def _moments(
         self, ranked: RankedRows, psi: Floats, slope: Floats, *, full: bool = False
     ) -> list[Moments]:
-        """Moments of row terms, summed within clusters."""
-        if self.units is None:
-            return inference.arm_moments(ranked, psi, slope, full=full)
-        return self.units.moments(self.units.totals(psi))
+        """Moments of row terms by arm, or of their sums within clusters.
 
-    def _gain_test(
+        Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
+        """
+        if self.units is not None:
+            return self.units.moments(self.units.totals(psi))
+        if full:
+            return [Moments.of(psi[ranked.treated == arm]) for arm in (True, False)]
+        variances = ranked.sum_variances(psi, slope)
+        return [Moments(ranked.arm_rows[arm], variances[arm]) for arm in (True, False)]
+
+    def _test(
         self,
         estimate: float,
         spread: Spread,
@@ -288,21 +260,23 @@ class Levels:
         *,
         constant: bool = False,
         **bins: Any,
-    ) -> tuple[float, tuple[float, float], float, str | None]:
-        """Error, interval and p-value of a gain or difference, or why they are missing.
+    ) -> AUUCDifference:
+        """Test of a gain or difference.
 
         ``contrast``: by how much the rank of each line is above the middle, or that of another
         score. ``constant``: of one score for all, of which the gain is known.
         """
-        error = spread.error
+        rows, error = self.ranked, spread.error
         if error > 0:  # else there is no gain, by definition
-            least = inference.least_error(self.ranked, self.support.deviation[1], contrast)
-            error = max(error, least)
+            error = max(error, inference.least_error(rows, self.support.deviation[1], contrast))
         spread = spread._replace(error=error * (np.sqrt(2) if cross_fitted else 1.0))
-        carried = inference.carried_by(self.ranked, contrast)
+        carried = tuple(
+            inference.effective_share(contrast, rows.arm_presence(arm)) for arm in (False, True)
+        )
         declined = None if constant else self.support.why_no_gain(carried)
-        tested = inference.student_test(estimate, spread, level, self.support, declined, **bins)
-        return float(spread.error), *tested, declined
+        return inference.student_test(
+            estimate, spread, level, self.support, declined, self.n_rows, **bins
+        )
 
     def difference(
         self,
@@ -327,27 +301,16 @@ class Levels:
                 )
         # Terms and ranks of the other score in the order of this one: paired row by row.
         place = np.empty(self.n_rows, dtype=np.intp)
-        place[other.ranked.index] = np.arange(self.n_rows)
-        place = place.take(self.ranked.index)
+        place[other.ranked.order] = np.arange(self.n_rows)
+        place = place.take(self.ranked.order)
         psi, none = inference.row_terms(self.centred, ranking)
         psi -= inference.row_terms(other.centred, ranking)[0].take(place)
         contrast = self.ranked.middle_ranks() - other.ranked.middle_ranks().take(place)
         ours, theirs = (
             sum(part.area() for part in levels.centred.parts(ranking)) for levels in (self, other)
         )
-        estimate, spread = float(ours - theirs), Spread.of(self._moments(self.centred, psi, none))
-        error, interval, p_value, declined = self._gain_test(
-            estimate, spread, contrast, level, cross_fitted
-        )
-        return AUUCDifference(
-            estimate=estimate,
-            standard_error=error,
-            interval=interval,
-            p_value=p_value,
-            level=level,
-            n_rows=self.n_rows,
-            declined=declined,
-        )
+        spread = Spread.of(self._moments(self.centred, psi, none))
+        return self._test(float(ours - theirs), spread, contrast, level, cross_fitted)
 
     def curve(
         self, ranking: RankingKind = "joint", *, centred: bool = False
@@ -357,7 +320,7 @@ class Levels:
         ``centred``: of outcomes less their mean, the curve that :meth:`band` encloses.
         """
         centre = self.ranked.mean() if centred else 0.0
-        sweeps = [ArmSweep.of(part) for part in self.ranked.parts(ranking)]
+        sweeps = [ArmSweep(part) for part in self.ranked.parts(ranking)]
         curves = [sweep.curve(centre) for sweep in sweeps]
         if ranking == "joint":
             return sweeps[0].share, curves[0]
@@ -369,7 +332,7 @@ class Levels:
 
     def qini_curve(self) -> tuple[Floats, Floats]:
         """:func:`qini_curve`: shares and values where the score changes."""
-        sweep = ArmSweep.of(self.ranked)
+        sweep = ArmSweep(self.ranked)
         treated, control = sweep.people[True], sweep.people[False]
         ratio = np.divide(treated, control, out=np.zeros_like(treated), where=control > 0)
         return sweep.share, (sweep.outcome[True] - sweep.outcome[False] * ratio) / treated[-1]
@@ -386,7 +349,7 @@ class Levels:
         shares = check_shares(share)
         uplift = np.zeros(len(shares))
         for part in self.ranked.parts(ranking):
-            sweep = ArmSweep.of(part)
+            sweep = ArmSweep(part)
             for arm, sign in part.arms:
                 uplift += sign * sweep.mean_at(shares, arm)[1]
         return uplift if np.ndim(share) else float(uplift[0])
@@ -405,26 +368,79 @@ class Levels:
         random_state: int | Generator | None = 0,
         *,
         cross_fitted: bool = False,
-        critical: float | None = None,
     ) -> UpliftBand:
         """:func:`uplift_band`: the centred curve with pointwise and simultaneous intervals.
 
-        ``cross_fitted`` as in :meth:`inference`, for shares that end with 1. ``critical``: that of
-        another band, in the place of one for these shares.
+        ``cross_fitted`` as in :meth:`inference`, for shares that end with 1.
         """
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
-        ranked = self.ranked
-        sums = curve_sums(
-            ranked.parts(ranking), grid, self.units, self.support, self._responds, ranked.mean()
+        units, support, centre = self.units, self.support, self.ranked.mean()
+        is_binary = support.shape == "binary"
+        uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
+        squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
+        totals: Any = 0.0  # of clusters
+        moments, sums, counted = [], [], []  # of treated, of control
+        for part in self.ranked.parts(ranking):
+            segments = Segments(part, grid)
+            in_top = segments.in_top
+            curve, factors_of = segments.curve_factors(centre)
+            uplift += curve
+            for arm, factors in factors_of.items():
+                if support.deviation[0] > 0:
+                    squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
+                rows = part.arm_rows[arm]
+                if units is not None:
+                    totals += segments.cluster_totals(arm, factors, units)
+                else:
+                    correction = rows / (rows - 1) if rows > 1 else np.nan
+                    own = segments.covariance(arm, factors) * correction
+                    covariance += own
+                    moments.append(Moments(rows, np.maximum(np.diag(own), 0)))
+                    if part.squares is None and not is_binary:
+                        moments[-1] = segments.moments(arm, factors)
+                n = segments.in_top_counts(np.ones(len(part.y), bool), arm)
+                some, others = n, n
+                if is_binary:
+                    won = segments.sums(part.arm_outcome(arm))
+                    some, others = won @ in_top, n - won @ in_top
+                    rare = won if centre <= 0.5 else segments.rows(arm) - won
+                    sign = 1 if arm == (centre <= 0.5) else -1
+                    sums.append((rows, (rare @ in_top, rare @ in_top**2), sign))
+                if part.squares is None:
+                    chosen = part.responds
+                    if chosen is None:
+                        chosen = inference.rarer_outcome(part.y)
+                    some, others = (segments.in_top_counts(own, arm) for own in (chosen, ~chosen))
+                counted.append((n, some, others))
+        if units is not None:
+            moments, covariance = units.moments(totals), units.covariance(totals)
+        means = None
+        if is_binary:
+            means = [
+                curve_mean(*of_arm, own.variance, support)
+                for of_arm, own in zip(sums, moments, strict=True)
+            ]
+        return band_of(
+            grid,
+            uplift,
+            covariance,
+            moments,
+            support,
+            means=means,
+            counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
+            nobody=grid == 0,
+            least=support.deviation[0] * np.sqrt(squares),
+            level=level,
+            random_state=random_state,
+            folds=allowing_for_folds(grid, covariance) if cross_fitted else None,
         )
-        folds = allowing_for_folds(grid, sums.covariance) if cross_fitted else None
-        return sums.band(level, random_state, folds=folds, critical=critical)
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
-        sweep = ArmSweep.of(self.ranked)
-        risk = policy_risks(sweep, self._rule(share, sweep))
+        sweep = ArmSweep(self.ranked)
+        chance, _, mean = policy_cells(sweep, self._rule(share, sweep))
+        risk = 1 - (chance * mean).sum(axis=0)
         return float(risk[0]) if share is None or np.ndim(share) == 0 else risk
 
     def policy_risk_inference(
@@ -432,17 +448,12 @@ class Levels:
     ) -> PolicyRiskInference:
         """:func:`policy_risk_inference`: policy risk with standard errors and intervals."""
         check_level(level)
-        sweep = ArmSweep.of(self.ranked)
+        sweep = ArmSweep(self.ranked)
         shares = self._rule(share, sweep)
         found = [
             # A few shares at a time: tables are quadratic in their number.
             risk_table(
-                Segments.of(self.ranked, some, sweep),
-                self.units,
-                self.support,
-                self._responds,
-                level,
-                fixed_cut=share is None,
+                self.ranked, sweep, some, self.units, self.support, level, fixed_cut=share is None
             )
             for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
         ]
@@ -457,14 +468,8 @@ class Levels:
         """The given shares, or the share of people with scores above 0."""
         if share is not None:
             return sweep.on_knots(check_shares(share))
-        return sweep.share[[len(sweep.share) - 1 - self._first_above_zero()]]
+        return sweep.share[[np.count_nonzero(self.scores > 0)]]
 
-    def _first_above_zero(self) -> int:
-        """Number of levels with scores <= 0."""
-        return int(np.searchsorted(self.scores, 0.0, side="right"))
-
-    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
-        """Cost of binning for AUUC and its standard error: 0, since scores are exact."""
-        return 0.0, 0.0
-
-    _gain_bin_costs = _bin_costs  # of centred outcomes
+    def _bin_costs(self, ranking: RankingKind) -> tuple[tuple[float, float], ...]:
+        """What bins cost AUUC and its standard error, and the gain: 0, since scores are exact."""
+        return (0.0, 0.0), (0.0, 0.0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,13 @@ def rank_rows(score: Floats) -> Ranking:
     packed = np.empty(n_rows, dtype=np.uint64)
     dropped = False  # whether any score has bits below the leading ones
     for block in blocks(n_rows):
-        bits = _ordered_bits(score[block])
+        # Unsigned integers in the order of the scores (0.0 equals -0.0): a positive double orders
+        # like its bits with the sign bit set, a negative one like all its bits inverted.
+        signed = (score[block] + 0.0).view(np.int64)
+        flips = signed >> 63
+        flips |= np.int64(-(2**63))
+        signed ^= flips
+        bits = signed.view(np.uint64)
         dropped = dropped or bool((bits & row_mask).any())
         bits &= ~row_mask
         np.bitwise_or(bits, np.arange(block.start, block.stop, dtype=np.uint64), out=packed[block])
@@ -101,16 +107,11 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
     places = np.flatnonzero(shared)
     linked = near[places[:-1]]  # to the next of these places
     values = score[order[places]]
-    falls = linked & (values[1:] < values[:-1])
-    if falls.any():
-        # Runs in which the score falls are sorted by the whole score; most runs are in order.
-        run = np.concatenate([[0], np.cumsum(~linked)])
-        wrong = np.zeros(run[-1] + 1, dtype=bool)
-        wrong[run[1:][falls]] = True
-        rows = np.flatnonzero(wrong[run])
-        in_order = rows[np.lexsort((values[rows], run[rows]))]
-        order[places[rows]] = order[places[in_order]]
-        values[rows] = values[in_order]
+    if (linked & (values[1:] < values[:-1])).any():
+        run = np.append(0, np.cumsum(~linked))
+        in_order = np.lexsort((values, run))
+        order[places] = order[places[in_order]]
+        values = values[in_order]
     tied = np.zeros_like(near)
     tied[places[:-1]] = linked & (values[1:] == values[:-1])
     return tied
@@ -122,39 +123,15 @@ def blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + _BLOCK, n_rows))
 
 
-def arm_sums(
-    values: Floats, treated: Bools, squared_around: tuple[float, float] | None = None
-) -> dict[bool, float]:
-    """Sums by arm of ``values`` or squared deviations.
-
-    ``squared_around`` holds what is subtracted in the control and in the treated arm.
-    """
-    sums = {True: 0.0, False: 0.0}
-    for block in blocks(len(values)):
-        block_values = values[block]
-        if squared_around is not None:
-            block_values = block_values - np.take(squared_around, treated[block].view(np.int8))
-            block_values *= block_values
-        # Not np.dot: its threads cost more than they save on so little.
-        of_treated = float((block_values * treated[block]).sum())
-        sums[True] += of_treated
-        sums[False] += float(block_values.sum()) - of_treated
-    return sums
-
-
-def _ordered_bits(score: Floats) -> NDArray[np.uint64]:
-    """Map scores to unsigned integers in the same order (0.0 equals -0.0)."""
-    bits = (score + 0.0).view(np.int64)
-    # A positive double orders like its bits with the sign bit set, a negative one like all its
-    # bits inverted.
-    flips = bits >> 63
-    flips |= np.int64(-(2**63))
-    bits ^= flips
-    return bits.view(np.uint64)
+def arm_sums(values: Floats, treated: Bools) -> dict[bool, float]:
+    """Sums by arm."""
+    # Not np.dot: its threads cost more than they save on so little.
+    of_treated = float((values * treated).sum())
+    return {True: of_treated, False: float(values.sum()) - of_treated}
 
 
 @dataclass(frozen=True)
-class RankedRows:
+class RankedRows(Ranking):
     """Rows ranked together, lowest score first: both arms (joint) or one.
 
     In memory each row is a line. Of rows that are known by bins only, a line is the control or the
@@ -163,12 +140,11 @@ class RankedRows:
     in y within a level, so one function serves both kinds of lines.
 
     ``weight`` enters the ranks, ``arm_weight`` (weight over the probability of the row's own arm)
-    the arm's mean; ``is_weighted``: rows may differ in them. ``index`` is the row's number in the
-    caller's arrays.
+    the arm's mean; ``is_weighted``: rows may differ in them. ``order`` is the row's number in the
+    caller's arrays. ``clusters``: codes of rows that belong together. ``responds``: where y is
+    adjusted by a model, the rows with the rarer outcome, or an outcome other than 0.
     """
 
-    ranking: Ranking
-    index: Indices
     y: Floats
     treated: Bools
     weight: Floats
@@ -176,26 +152,36 @@ class RankedRows:
     rows: Floats
     is_weighted: bool = False
     squares: Floats | None = None
+    clusters: Indices | None = None
+    responds: Bools | None = None
 
     @cached_property
     def total_weight(self) -> float:
         return float(self.weight.sum())
 
+    @cached_property
+    def arm_rows(self) -> dict[bool, int]:
+        """Number of rows by arm (0 if an arm is ranked elsewhere)."""
+        treated = self.treated if self.squares is None else self.rows * self.treated
+        n_treated = int(treated.sum())
+        return {True: n_treated, False: int(self.rows.sum()) - n_treated}
+
+    @cached_property
+    def arm_totals(self) -> dict[bool, float]:
+        """Sum of the weights of each arm."""
+        if not self.is_weighted:
+            return {arm: float(n) for arm, n in self.arm_rows.items()}
+        return arm_sums(self.arm_weight, self.treated)
+
+    @property
+    def arms(self) -> list[tuple[bool, int]]:
+        """The arms present, treated first, each with the sign of its mean in an effect."""
+        return [(arm, sign) for arm, sign in ((True, 1), (False, -1)) if self.arm_rows[arm]]
+
     @property
     def outcome(self) -> Floats:
         """Weighted outcome of each line."""
         return self.arm_weight * self.y if self.is_weighted else self.y
-
-    def arm_rows(self, arm: bool) -> int:
-        """Number of the arm's rows (0 if the arm is ranked elsewhere)."""
-        own = self.treated == arm
-        return int(np.count_nonzero(own) if self.squares is None else self.rows[own].sum())
-
-    def arm_total(self, arm: bool) -> float:
-        """Sum of the arm's weights (0 if the arm is ranked elsewhere)."""
-        if not self.is_weighted:
-            return float(self.arm_rows(arm))
-        return float(self.arm_weight[self.treated == arm].sum())
 
     def arm_outcome(self, arm: bool) -> Floats:
         """Weighted outcome of the arm's rows, 0 elsewhere."""
@@ -205,18 +191,11 @@ class RankedRows:
         """Weight of the arm's rows, 0 elsewhere."""
         return self.arm_weight * (self.treated == arm)
 
-    @property
-    def arms(self) -> list[tuple[bool, float]]:
-        """The arms present, each with the sign of its mean in an effect."""
-        return [
-            (arm, sign) for arm, sign in ((True, 1.0), (False, -1.0)) if (self.treated == arm).any()
-        ]
-
     def arm_scale(self) -> Floats:
         """+1 / A_T for treated lines, -1 / A_C for control lines, A the sum of the arm."""
         scale = np.zeros(2)
         for arm, sign in self.arms:
-            scale[int(arm)] = sign / self.arm_total(arm)
+            scale[int(arm)] = sign / self.arm_totals[arm]
         return np.take(scale, self.treated.view(np.int8))
 
     def signed_outcome(self) -> Floats:
@@ -227,7 +206,7 @@ class RankedRows:
 
     def middle_ranks(self) -> Floats:
         """Share of rows below each line, plus half of its ties."""
-        below = self.ranking.mid_cumsum(self.weight)
+        below = self.mid_cumsum(self.weight)
         below /= self.total_weight
         return below
 
@@ -235,19 +214,15 @@ class RankedRows:
         """Treated area minus control area, for the arms ranked here."""
         # Sums first, the ratio last: with 0/1 outcomes and no weights every sum is a whole number
         # of halves, so the result is exact whatever the order of the rows.
-        below = self.ranking.mid_cumsum(self.weight)
-        below *= self.outcome
-        sums = arm_sums(below, self.treated)
-        return sum(
-            sign * sums[arm] / (self.total_weight * self.arm_total(arm)) for arm, sign in self.arms
-        )
+        return self._difference(self.mid_cumsum(self.weight), self.total_weight)
 
     def effect(self) -> float:
         """Mean treated outcome minus mean control outcome, for the arms ranked here."""
-        return sum(
-            sign * float(self.arm_outcome(arm).sum()) / self.arm_total(arm)
-            for arm, sign in self.arms
-        )
+        return self._difference(1.0, 1.0)
+
+    def _difference(self, factor: Floats | float, unit: float) -> float:
+        sums = arm_sums(self.outcome * factor, self.treated)
+        return sum(sign * sums[arm] / (unit * self.arm_totals[arm]) for arm, sign in self.arms)
 
     def mean(self) -> float:
         """Weighted mean outcome of all rows."""
@@ -274,18 +249,19 @@ class RankedRows:
         ``terms`` holds the sum of each line; where a line is many rows, their terms differ by
         ``slope`` times the difference of their y. Not a number if an arm has a single row.
         """
-        counts = {arm: self.arm_rows(arm) for arm in (False, True)}
         sums = arm_sums(terms, self.treated)
-        means = sums[False] / max(counts[False], 1), sums[True] / max(counts[True], 1)
+        means = [sums[arm] / max(self.arm_rows[arm], 1) for arm in (False, True)]
+        mean = np.take(means, self.treated.view(np.int8))
         if self.squares is None:
-            squares = arm_sums(terms, self.treated, squared_around=means)
+            squares = np.square(terms - mean)
         else:
             rows = np.maximum(self.rows, 1.0)
-            between = self.rows * (terms / rows - np.take(means, self.treated.view(np.int8))) ** 2
             within = slope**2 * np.maximum(self.squares - self.y**2 / rows, 0.0)
-            squares = arm_sums(between + within, self.treated)
+            squares = self.rows * (terms / rows - mean) ** 2 + within
+        found = arm_sums(squares, self.treated)
         return {
-            arm: squares[arm] * n / (n - 1) if n > 1 else float("nan") for arm, n in counts.items()
+            arm: found[arm] * n / (n - 1) if n > 1 else float("nan")
+            for arm, n in self.arm_rows.items()
         }
 
     def parts(self, ranking: str) -> tuple[RankedRows, ...]:
@@ -294,34 +270,29 @@ class RankedRows:
         return (self,) if ranking == "joint" else self._apart
 
     @cached_property
-    def _apart(self) -> tuple[RankedRows, RankedRows]:
-        return self._only(True), self._only(False)
-
-    def _only(self, arm: bool) -> RankedRows:
-        """The rows of one arm, ranked separately."""
-        kept = np.flatnonzero(self.treated == arm)  # much faster than taking by a mask
-        index = self.index.take(kept)
-        starts = self.ranking.starts
-        if starts is not None:
-            sizes = np.diff(np.searchsorted(kept, starts), append=len(kept))
-            sizes = sizes[sizes > 0]
-            starts = None if len(sizes) == len(kept) else np.cumsum(sizes) - sizes
-        arm_weight = self.arm_weight.take(kept)
-        return RankedRows(
-            ranking=Ranking(index, starts),
-            index=index,
-            y=self.y.take(kept),
-            treated=np.full(len(kept), arm),
+    def _apart(self) -> tuple[RankedRows, ...]:
+        """The treated and the control rows, each ranked by themselves."""
+        found = []
+        for arm in (True, False):
+            kept = np.flatnonzero(self.treated == arm)  # much faster than taking by a mask
+            starts = self.starts
+            if starts is not None:
+                sizes = np.diff(np.searchsorted(kept, starts), append=len(kept))
+                sizes = sizes[sizes > 0]
+                starts = None if len(sizes) == len(kept) else np.cumsum(sizes) - sizes
+            columns: dict[str, Any] = {
+                name: None if (own := getattr(self, name)) is None else own.take(kept)
+                for name in ("order", "y", "treated", "rows", "squares", "clusters", "responds")
+            }
             # Within an arm the ranks must speak of the same population as the mean.
-            weight=arm_weight,
-            arm_weight=arm_weight,
-            rows=self.rows.take(kept),
-            is_weighted=self.is_weighted,
-            squares=None if self.squares is None else self.squares.take(kept),
-        )
+            weight = self.arm_weight.take(kept)
+            found.append(replace(self, **columns, starts=starts, weight=weight, arm_weight=weight))
+        return tuple(found)
 
 
-def sorted_rows(rows: ScoredRows) -> RankedRows:
+def sorted_rows(
+    rows: ScoredRows, clusters: Indices | None = None, responds: Bools | None = None
+) -> RankedRows:
     """Sort all rows by score."""
     ranking = rank_rows(rows.score)
     order = ranking.order
@@ -332,20 +303,19 @@ def sorted_rows(rows: ScoredRows) -> RankedRows:
     if rows.propensity is not None:
         chance = rows.propensity.take(order)
         arm_weight = weight / np.where(treated, chance, 1.0 - chance)
+    # 0/1 outcomes are gathered as bytes, for the cache.
+    with np.errstate(invalid="ignore"):
+        small = rows.y.astype(np.int8)
+    is_small = np.array_equal(small, rows.y)
     return RankedRows(
-        ranking=ranking,
-        index=order,
-        y=_gather(rows.y, order),
+        order=order,
+        starts=ranking.starts,
+        y=small.take(order).astype(np.float64) if is_small else rows.y.take(order),
         treated=treated,
         weight=weight,
         arm_weight=arm_weight,
         rows=ones,
         is_weighted=rows.weight is not None or rows.propensity is not None,
+        clusters=None if clusters is None else clusters[order],
+        responds=None if responds is None else responds[order],
     )
-
-
-def _gather(y: Floats, index: Indices) -> Floats:
-    """Outcomes in sorted order; 0/1 outcomes as bytes, for the cache."""
-    with np.errstate(invalid="ignore"):
-        small = y.astype(np.int8)
-    return small.take(index).astype(np.float64) if np.array_equal(small, y) else y.take(index)

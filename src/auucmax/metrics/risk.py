@@ -24,15 +24,15 @@ window of some n^(-1/5) of the people.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Floats
 from auucmax.metrics.curves import ArmSweep, Segments
 from auucmax.metrics.inference import ClusterUnits, Support
-from auucmax.metrics.intervals import LESS_BOTH, ArmMean, Moments, Spread, area_limits
+from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
+from auucmax.metrics.ranking import RankedRows
 from auucmax.results import Shown
 
 
@@ -55,35 +55,25 @@ class PolicyRiskInference(Shown):
     declined: str | tuple[str | None, ...] | None = None
 
 
-def policy_risks(sweep: ArmSweep, share: Floats) -> Floats:
-    """Policy risk at each share; an empty cell counts 0."""
-    picked, left = (sweep.mean_at(share, arm, rest=not arm)[1] for arm in (True, False))
-    return 1 - (share * np.nan_to_num(picked) + (1 - share) * np.nan_to_num(left))
+def policy_cells(sweep: ArmSweep, share: Floats) -> tuple[Floats, Floats, Floats]:
+    """The two means in policy risk: of the treated who are picked, and the controls who are not.
 
-
-class Cell(NamedTuple):
-    """One of the two means in policy risk: treated who are picked, or controls who are not.
-
-    ``chance`` (J,) is the share of the people it stands for, ``rows`` (J,) how many of the arm's
-    rows (weights) and ``mean`` (J,) their mean outcome, 0 of nobody; ``inside`` (P, J) what part of
-    a segment, ``scale`` (J,) what a row's outcome counts in the value of the rule. Where the chance
-    is 0 nobody is asked. ``counted`` (2, J): rows or clusters, and those that responded.
+    Returns
+    -------
+    chance : (2, J) the share of the people that they stand for.
+    rows : (2, J) how many of the arm's rows (weights). mean : (2, J) their outcome, 0 of nobody.
     """
-
-    arm: bool
-    chance: Floats
-    rows: Floats
-    mean: Floats
-    inside: Floats
-    scale: Floats
-    counted: Floats
+    found = [sweep.mean_at(share, arm, rest=not arm) for arm in (True, False)]
+    rows, mean = np.nan_to_num(found).swapaxes(0, 1)
+    return np.stack([share, 1 - share]), rows, mean
 
 
 def risk_table(
-    segments: Segments,
+    part: RankedRows,
+    sweep: ArmSweep,
+    share: Floats,
     units: ClusterUnits | None,
     support: Support,
-    responds: Bools | None,
     level: float,
     *,
     fixed_cut: bool,
@@ -92,98 +82,85 @@ def risk_table(
 
     ``units`` if rows come in clusters. ``fixed_cut``: people are picked by the sign of their
     scores, and their share is estimated.
+
+    Arrays (2, J) and (2, P, J) have one line for each of :func:`policy_cells`: ``scale`` is what a
+    row's outcome counts in the value of the rule, ``inside`` what part of a segment is in the cell.
     """
-    part, sweep, q, in_top = segments.part, segments.sweep, segments.share, segments.in_top
+    segments = Segments(part, share, sweep)
+    q, in_top = segments.share, segments.in_top
+    arms = (True, False)
+    inside = np.stack([in_top, 1 - in_top])
+    chance, rows, mean = policy_cells(sweep, q)
+    scale = np.divide(chance, rows, out=np.zeros_like(rows), where=rows > 0)
     # With bins only 0/1 outcomes show who responded, and there it is not needed.
-    chosen = np.ones(len(part.y), bool), part.y != 0 if responds is None else responds
-    cells, tilt = [], np.zeros(len(q))  # D
-    for arm, sign in part.arms:
-        rows, mean = sweep.mean_at(q, arm, rest=not arm)
-        mean = np.nan_to_num(mean)
-        chance, inside = (q, in_top) if arm else (1 - q, 1 - in_top)
-        scale = np.divide(chance, rows, out=np.zeros(len(q)), where=rows > 0)
-        if fixed_cut:
-            tilt -= sign * mean
-        else:
-            moved = segments.slope(sweep.outcome[arm]) - mean * segments.slope(sweep.people[arm])
-            tilt += sign * scale * moved
-        counted = [segments.in_top_counts(own, units, arm, rest=not arm) for own in chosen]
-        cells.append(Cell(arm, chance, rows, mean, inside, scale, np.array(counted)))
+    chosen = np.ones(len(part.y), bool), part.y != 0 if part.responds is None else part.responds
+    # Rows or clusters of each cell, and those that responded, (2, 2, J).
+    counted = np.array(
+        [[segments.in_top_counts(own, arm, rest=not arm) for own in chosen] for arm in arms]
+    )
+    tilt = mean[1] - mean[0]  # D
+    if not fixed_cut:
+        moved = [
+            scale[k]
+            * (segments.slope(sweep.outcome[arm]) - mean[k] * segments.slope(sweep.people[arm]))
+            for k, arm in enumerate(arms)
+        ]
+        tilt = moved[0] - moved[1]
     cut = tilt / part.total_weight * (in_top - q)
-    moments, totals = [], []
-    for cell in cells:
-        away = segments.centre(cell.arm) - cell.mean
-        factors = np.stack([-cell.scale * cell.inside, -cell.scale * away * cell.inside, cut])
+    moments, means, totals, corrections = [], [], [], []
+    for k, arm in enumerate(arms):
+        away = segments.centre(arm) - mean[k]
+        factors = np.stack([-scale[k] * inside[k], -scale[k] * away * inside[k], cut])
         # The correction k / (k - 1) for small samples counts the rows of the cell, not of the arm.
         if units is None:
-            counts = segments.rows(cell.arm) @ (cell.inside > 0)
-            variance = np.maximum(np.diag(segments.covariance(cell.arm, factors)), 0.0)
-            own = Moments(counts, variance, 0.0, 0.0)
+            counts = segments.rows(arm) @ (inside[k] > 0)
+            variance = np.maximum(np.diag(segments.covariance(arm, factors)), 0.0)
+            own = Moments(counts, variance)
             if support.shape == "skewed" and part.squares is None:
-                own = segments.moments(cell.arm, factors)
+                own = segments.moments(arm, factors)
         else:
-            counts = cell.counted[0]
-            totals.append(segments.cluster_totals(cell.arm, factors, units))  # (G, J)
+            counts = counted[k, 0]
+            totals.append(segments.cluster_totals(arm, factors, units))  # (G, J)
             powers = [(totals[-1] ** p).sum(axis=0) for p in (2, 3, 4)]
             variance = powers[0]
-            own = Moments.of_sums(units.counts[cell.arm], *powers)
-        moments.append(own._replace(units=counts, variance=variance * _correction(cell, counts)))
-    means = None
-    if support.shape == "binary":
-        means = [
-            _score_mean(cell, own.variance, clustered=support.clustered)
-            for cell, own in zip(cells, moments, strict=True)
-        ]
+            own = Moments.of_sums(int(np.count_nonzero(units.sizes[int(arm)])), *powers)
+        correction = np.divide(counts, counts - 1, out=np.full(len(q), np.nan), where=counts >= 2)
+        corrections.append(np.where(chance[k] > 0, correction, 1.0))
+        own = own._replace(units=counts, variance=variance * corrections[k])
+        moments.append(own)
+        # The mean of 0/1 outcomes in the cell times its chance, for score limits.
+        n = np.where(rows[k] > 0, rows[k], 1.0)
+        asked = np.where(chance[k] > 0, chance[k], 1.0)
+        ones = mean[k] * n
+        of_cell = ArmMean.of(
+            n, (ones, ones), own.variance / asked**2, sign=-1, clustered=support.clustered
+        )
+        means.append(of_cell._replace(mean=chance[k] * of_cell.mean, size=chance[k]))
     if units is not None and not units.within_arms:
-        moments = [_moments_across_arms(cells, moments, totals, units)]
-    risk, error = policy_risks(sweep, q), Spread.of(moments).error
-    low, high = area_limits(
-        risk, moments, ndtri(0.5 + level / 2), support, means=means, signs=LESS_BOTH
-    )
-    fewest = np.minimum(*(np.where(cell.chance > 0, cell.counted, np.inf) for cell in cells))
-    reasons = [support.why_no_risk(rows, some) for rows, some in fewest.T]
-    if means is None:  # score limits do without an error
-        still = "the outcomes that the rule counts do not vary, so the error is unknown"
-        # Rounding leaves something of no error.
-        flat = error <= 1e-12 * np.abs(1 - risk)
-        reasons = [
-            still if none and not why else why for why, none in zip(reasons, flat, strict=True)
-        ]
+        # Totals of clusters that have rows in both arms. Their degrees of freedom are Welch's:
+        # cells count by their part in the variance.
+        degrees = np.minimum(Spread.of(moments).welch, units.n_clusters - 1)
+        largest = np.zeros_like(totals[0])
+        for k, arm in enumerate(arms):
+            touched = (units.sizes[int(arm)] > 0)[:, None] & (chance[k] > 0)
+            largest = np.maximum(largest, np.where(touched, corrections[k], 0.0))
+        d = np.sqrt(largest) * (totals[0] + totals[1])
+        square = (d * d).sum(axis=0)
+        n_counted = np.maximum(counted[:, 0].sum(axis=0), 1)
+        fourth = np.maximum((d**4).sum(axis=0) - square**2 / n_counted, 0.0)
+        moments = [Moments(degrees + 1, square, (d**3).sum(axis=0), fourth)]
+    is_binary = support.shape == "binary"
+    risk = 1 - (chance * mean).sum(axis=0)
+    error = Spread.of(moments).error
+    ends = area_limits(
+        risk, moments, ndtri(0.5 + level / 2), support,
+        means=means if is_binary else None,
+    )  # fmt: skip
+    fewest = np.where(chance[:, None] > 0, counted, np.inf).min(axis=0)
+    reasons = [support.why_no_risk(*cells) for cells in fewest.T.tolist()]
+    # Score limits do without an error; rounding leaves something of no error.
+    flat = (error <= 1e-12 * np.abs(1 - risk)) & (not is_binary)
+    still = "the outcomes that the rule counts do not vary, so the error is unknown"
+    reasons = [why or (still if none else None) for why, none in zip(reasons, flat, strict=True)]
     known = np.array([why is None for why in reasons])
-    ends = (np.where(known, end, np.nan) for end in (low, high))
-    return np.array([q, risk, error, *ends]), reasons
-
-
-def _correction(cell: Cell, counts: Floats) -> Floats:
-    """Correction k / (k - 1); NaN for k < 2, 1 for an empty cell."""
-    found = np.divide(counts, counts - 1, out=np.full(len(counts), np.nan), where=counts >= 2)
-    return np.where(cell.chance > 0, found, 1.0)
-
-
-def _score_mean(cell: Cell, variance: Floats, *, clustered: bool) -> ArmMean:
-    """Mean of 0/1 outcomes in a cell, for score limits."""
-    rows = np.where(cell.rows > 0, cell.rows, 1.0)
-    asked = np.where(cell.chance > 0, cell.chance, 1.0)
-    ones = cell.mean * rows
-    own = ArmMean.of(rows, (ones, ones), (1.0, 1.0), variance / asked**2, clustered=clustered)
-    return own._replace(mean=cell.chance * own.mean, size=cell.chance)
-
-
-def _moments_across_arms(
-    cells: list[Cell], moments: list[Moments], totals: list[Floats], units: ClusterUnits
-) -> Moments:
-    """Moments of totals of clusters that have rows in both arms.
-
-    Their degrees of freedom are Welch's: cells count by their part in the variance.
-    """
-    degrees = np.minimum(Spread.of(moments).welch, units.n_clusters - 1)
-    corrections, counts = np.zeros_like(totals[0]), np.zeros(len(degrees))
-    for cell in cells:
-        counts += cell.counted[0]
-        touched = np.bincount(units.members(cell.arm), minlength=units.n_clusters)[:, None] > 0
-        own = np.where(touched & (cell.chance > 0), _correction(cell, cell.counted[0]), 0.0)
-        corrections = np.maximum(corrections, own)
-    d = np.sqrt(corrections) * (totals[0] + totals[1])
-    square = (d * d).sum(axis=0)
-    fourth = np.maximum((d**4).sum(axis=0) - square**2 / np.maximum(counts, 1), 0.0)
-    return Moments(degrees + 1, square, (d**3).sum(axis=0), fourth)
+    return np.array([q, risk, error, *(np.where(known, end, np.nan) for end in ends)]), reasons

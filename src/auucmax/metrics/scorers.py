@@ -38,4 +38,5 @@ def _scorer(metric: Callable[..., float]) -> Any:
         return scorer.set_score_request(treatment=True, sample_weight=True)
 
 
-auuc_scorer, qini_scorer = _scorer(auuc_score), _scorer(qini_score)
+auuc_scorer = _scorer(auuc_score)
+qini_scorer = _scorer(qini_score)

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from auucmax._errors import InputError
 from auucmax._validation import check_level
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.kinds import arm_text
-from auucmax.model.judge import describe_check, describe_rows, effect_of, levels_of
+from auucmax.metrics import Levels
+from auucmax.model.judge import describe_check, describe_rows, effect_of
 from auucmax.model.pipeline import quantities_of
 from auucmax.results import ArmRows, Estimate, Shown
+from auucmax.targeting.choose import by_arm
 
 LEVEL, POWER = 0.95, 0.8
 
@@ -113,11 +113,21 @@ def check_trial(
     >>> found.failed, round(found.arms[0].effect.value, 1)
     (False, 0.1)
     """
-    shares = _planned_shares(expected_share, trial.roles.arms[1:])
+    labels = trial.roles.arms[1:]
+    planned: dict[str, float] = {}  # of each arm, relative to arm plus control
+    if expected_share is not None:
+        if isinstance(expected_share, Mapping):
+            shares = by_arm(expected_share, labels, "expected_share")
+        else:
+            check_level(expected_share, "expected_share")
+            shares = [expected_share / len(labels)] * len(labels)
+        control = 1 - sum(shares)
+        check_level(min(*shares, control), "expected_share")
+        planned = {arm: own / (own + control) for arm, own in zip(labels, shares, strict=True)}
     arms = []
     for pair in Pair.each(trial, row_keys(trial)):
-        report = pair.check(expected_share=shares.get(pair.name))
-        levels = levels_of(pair, np.zeros(len(pair.y)))
+        report = pair.check(expected_share=planned.get(pair.name))
+        levels = Levels.of(pair.y, np.zeros(len(pair.y)), **pair.design)
         effect = effect_of(levels.band([1.0], level=LEVEL))
         multiple = float(ndtri(0.5 + LEVEL / 2) + ndtri(POWER))
         detectable = None if effect.se is None else multiple * effect.se
@@ -128,21 +138,3 @@ def check_trial(
         encoder = TableEncoder(categorical=roles.categorical, numeric=roles.numeric)
         codes = tuple(encoder.fit(trial.X).code_columns)
     return TrialCheck(trial, tuple(arms), codes, quantities_of(trial))
-
-
-def _planned_shares(given: float | Mapping[Any, float] | None, arms: Any) -> dict[str, float]:
-    """Planned share of each arm relative to arm plus control."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        check_level(given, "expected_share")
-        given = dict.fromkeys(arms, float(given) / len(arms))
-    planned = {arm_text(label): float(share) for label, share in given.items()}
-    if set(planned) != set(arms):
-        raise InputError(
-            "expected_share", f"one share for each arm, {', '.join(map(repr, arms))}",
-            ", ".join(map(repr, planned)), "Leave out the control.",
-        )  # fmt: skip
-    control = 1 - sum(planned.values())
-    check_level(min(*planned.values(), control), "expected_share")
-    return {label: share / (share + control) for label, share in planned.items()}

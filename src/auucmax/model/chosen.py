@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import Bools, Floats, listed
+from auucmax._validation import Floats, listed
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
 from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.model.reasons import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
-from auucmax.results import Decision, Missing, Plan, Shown, Terms, Why
+from auucmax.results import Decision, Evidence, Missing, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
-from auucmax.targeting.choose import Choice, arm_costs, check_money, choose
+from auucmax.targeting.choose import Choice, arm_costs, by_arm, check_money, choose
 from auucmax.targeting.quantiles import LARGE_SHIFT, ScoreShift
 from auucmax.targeting.rule import at, best_spend, check_terms, decide, plan_at, price_factor
 
@@ -41,41 +41,33 @@ class Limits:
     forbid: Mapping[Any, str] | None = None
     cost_column: Mapping[Any, str] | None = None
 
+    def _by_arm(self, name: str) -> dict[str, Any]:
+        return {arm_text(label): own for label, own in (getattr(self, name) or {}).items()}
+
     def columns(self, arms: Sequence[str]) -> list[str]:
         """Column names in the limits; InputError for unknown arms."""
-        for name in ("at_most", "at_least", "forbid", "cost_column"):
-            given = [arm_text(label) for label in getattr(self, name) or ()]
+        for name in vars(self):
+            given = self._by_arm(name)
             if unknown := [label for label in given if label not in arms]:
                 raise InputError(
                     name, f"arms, {listed(arms)}", listed(unknown), "Check the spelling."
                 )
-        if self.cost_column is not None and len(self.cost_column) < len(arms):
-            raise InputError(
-                "cost_column", "a column for every arm", listed(self.cost_column), "Name them all."
-            )
-        columns = [*(self.cost_column or {}).values(), *(self.forbid or {}).values()]
-        return list(dict.fromkeys(map(str, columns)))
+        columns = by_arm(self.cost_column, arms, "cost_column") if self.cost_column else []
+        return list(dict.fromkeys(map(str, [*columns, *(self.forbid or {}).values()])))
 
-    def costs(self, frame: pd.DataFrame, arms: Sequence[str]) -> Floats | None:
-        """Cost of each person and arm from columns, (n, K), or None."""
-        if self.cost_column is None:
-            return None
-        given = {arm_text(label): frame[str(name)] for label, name in self.cost_column.items()}
-        found = [pd.to_numeric(given[label], errors="coerce").to_numpy(float) for label in arms]
-        prices = np.column_stack(found)
-        if n := int((~np.isfinite(prices) | (prices < 0)).sum()):
-            raise InputError(
-                "cost_column", "numbers, 0 or more, in every row", f"{n:,} that are not",
-                "Fill them in.",
-            )  # fmt: skip
-        return prices
-
-    def allowed(self, frame: pd.DataFrame, arms: Sequence[str]) -> Bools | None:
-        """Permitted arms of each person, (n, K); None if all are permitted."""
-        if not self.forbid:
-            return None
-        free = np.ones((len(frame), len(arms)), dtype=bool)
-        for label, name in self.forbid.items():
+    def read(self, frame: pd.DataFrame, arms: Sequence[str]) -> dict[str, Any]:
+        """The limits as arguments of :func:`choose`."""
+        found: dict[str, Any] = {}
+        if self.cost_column:
+            columns = by_arm(self.cost_column, arms, "cost_column")
+            prices = frame[list(map(str, columns))]
+            found["cost"] = prices.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
+            if n := int((~np.isfinite(found["cost"]) | (found["cost"] < 0)).sum()):
+                raise InputError(
+                    "cost_column", "numbers, 0 or more, in every row", f"{n:,} that are not",
+                    "Fill them in.",
+                )  # fmt: skip
+        for label, name in self._by_arm("forbid").items():
             values = np.full(len(frame), np.nan)
             with suppress(ValueError):  # other texts
                 values = outcome_numbers(frame[str(name)]).to_numpy(np.float64, na_value=np.nan)
@@ -84,16 +76,13 @@ class Limits:
                     f"{name!r}", "1 or yes for people who may not get the arm, else 0 or no",
                     f"something else in {n:,} rows", "Write 1 or 0 there.",
                 )  # fmt: skip
-            free[:, list(arms).index(arm_text(label))] = values != 1
-        return free
-
-    def numbers(self, arms: Sequence[str]) -> dict[str, Any]:
-        """Arrays of ``at_most`` and ``at_least`` for :func:`choose`."""
-        found: dict[str, Any] = {}
+            free = found.setdefault("allowed", np.ones((len(frame), len(arms)), dtype=bool))
+            free[:, list(arms).index(label)] = values != 1
         for name, none in (("at_most", np.inf), ("at_least", 0.0)):
-            if given := getattr(self, name):
-                own = {arm_text(label): check_money(n, name) for label, n in given.items()}
-                found[name] = [own.get(label, none) for label in arms]
+            if given := self._by_arm(name):
+                found[name] = [
+                    check_money(given[arm], name) if arm in given else none for arm in arms
+                ]
         return found
 
 
@@ -141,10 +130,10 @@ class Targeting(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain JSON, without the people."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        shifts = [shift.to_json() for shift in self.shifts]
+        found = vars(self) | {"decision": self.decision.to_json(), "shifts": shifts}
         del found["people"], found["choice"]
-        found["shifts"] = [shift.to_json() for shift in self.shifts]
-        return found | {"decision": self.decision.to_json()}
+        return found
 
     def chosen(self) -> Any:
         """Only the people to treat."""
@@ -204,42 +193,47 @@ def target(
     of_limits = limits.columns(arms)
     if one_arm and limits != Limits():
         raise InputError("limits", "left out with one arm", "some", "Leave them out.")
-    if cost is not None and limits.cost_column is not None:
+    if cost is not None and limits.cost_column:
         raise InputError("cost", "left out with cost_column", "both", "Leave one out.")
     own_costs = evidence.policy.curve.costs
-    assumed = cost is None and limits.cost_column is None and not one_arm
-    assumed = assumed and set(own_costs) != {1.0} and (budget is not None or value is not None)
+    assumed = cost is None and not limits.cost_column and set(own_costs) != {1.0}
+    assumed = assumed and (budget is not None or value is not None)
     costs = own_costs if assumed else None if cost is None else arm_costs(cost, arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
-    if limits.cost_column is None:
+    if not limits.cost_column:
         check_terms(terms, evidence)
     table = table_of(people, [*model.columns, *of_limits], model.roles.columns)
     scores = model.scores(table)
     names, left_out = _people(model, table, exclude)
     place = names.index.to_numpy()
-    scores, more = scores[place], table[of_limits].iloc[place]
+    scores = scores[place]
     n = len(scores)
     uplift = model.uplift_of(scores)
-    prices = limits.costs(more, arms)
-    missing, points = None, None
-    if one_arm:
-        choice, spend, points = _choose_one(model, terms, scores[:, 0])
-    else:
-        choice, spend, missing = _choose_arms(model, terms, uplift, prices, limits, more)
     shifts = tuple(
         one.quantiles.shift(own, len(arms))
         for one, own in zip(model.scorers, scores.T, strict=True)
     )
-    missing = _unlike(model, shifts, choice, spend) or missing
-    plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
     is_other = left_out["n_excluded"] > 0 or any(own.distance > own.by_chance for own in shifts)
     if is_other:  # guarantees hold for people like those of the trial only
-        plan = replace(plan, guaranteed=None)
-        points = points and [replace(point, guaranteed=None) for point in points]
+        evidence = replace(evidence, arms=tuple(replace(arm, cuts=None) for arm in evidence.arms))
+    within = limits.read(table[of_limits].iloc[place], arms)
+    missing, points = None, None
+    if one_arm:
+        choice, spend, points = _choose_one(model, evidence, terms, scores[:, 0])
+    else:
+        choice, spend, missing = _choose_arms(evidence, terms, uplift, within)
+    used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
+    unlike = [k for k in np.flatnonzero(used).tolist() if shifts[k].is_unlike]
+    if unlike and sum(choice.counts):
+        k = max(unlike, key=lambda number: shifts[number].distance)
+        missing = Missing(
+            why=Why.UNLIKE_TRIAL, arm=arms[k], got=shifts[k].distance, needed=shifts[k].by_chance
+        )
+    plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
     chosen = np.flatnonzero(choice.arm >= 0)
-    asked, each = terms, prices
-    if prices is not None:
-        plan = replace(plan, spend=float(prices[chosen, choice.arm[chosen]].sum()))
+    asked, each = terms, within.get("cost")
+    if each is not None:
+        plan = replace(plan, spend=float(each[chosen, choice.arm[chosen]].sum()))
         asked = Terms(share=1.0)  # only the plan knows what is spent
     elif costs is not None:
         each = np.broadcast_to(np.array(costs), uplift.shape)
@@ -249,10 +243,11 @@ def target(
     order = _order(scores, uplift, each, choice)
     is_own = one_arm and plan.missing is None and not left_out["n_excluded"]
     is_own = is_own and model.has_people(people)
-    if is_own and plan.gain is not None:  # uplifts add up to the expected gain
-        whole = plan_at(evidence, Terms(share=1.0), n, 1.0).gain
-        gains = plan.gain.value, whole.value if whole is not None else 0.0
-        uplift[order, 0] = scaled_to_gain(uplift[order, 0], scores[order, 0], len(chosen), *gains)
+    if is_own and plan.gain:  # uplifts add up to the expected gain
+        whole = n * evidence.policy.curve.gain[-1]
+        uplift[order, 0] = scaled_to_gain(
+            uplift[order, 0], scores[order, 0], len(chosen), plan.gain.value, whole
+        )
     labels = np.array(model.roles.arms, dtype=object)[choice.arm + 1]
     columns: dict[str, Any] = {"rank": np.arange(1, n + 1)}
     if one_arm:
@@ -288,10 +283,10 @@ def target(
 
 
 def _choose_one(
-    model: UpliftModel, terms: Terms, score: Floats
+    model: UpliftModel, evidence: Evidence, terms: Terms, score: Floats
 ) -> tuple[Choice, float, list[Plan]]:
     """Choice with one arm: highest scores first; share of the trial and other plans."""
-    evidence, quantiles, n = model.evidence, model.scorers[0].quantiles, len(score)
+    quantiles, n = model.scorers[0].quantiles, len(score)
     grid = np.union1d(np.array(evidence.policy.curve.spend), np.linspace(0, 1, 101))
     counts = quantiles.count(score, grid)
     best = None
@@ -316,47 +311,28 @@ def _choose_one(
 
 
 def _choose_arms(
-    model: UpliftModel,
-    terms: Terms,
-    uplift: Floats,
-    prices: Floats | None,
-    limits: Limits,
-    frame: pd.DataFrame,
+    evidence: Evidence, terms: Terms, uplift: Floats, within: dict[str, Any]
 ) -> tuple[Choice, float, Missing | None]:
-    """Choice with several arms, its spend on the trial's curve, or why it is unknown."""
-    curve, n, is_share = model.evidence.policy.curve, len(uplift), terms.share is not None
-    factor, free = price_factor(curve, terms), limits == Limits()
+    """Choice with several arms, its spend on the trial's curve, or why it is unknown.
+
+    ``within``: limits and costs of each person, as arguments of :func:`choose`.
+    """
+    curve, n, is_share = evidence.policy.curve, len(uplift), terms.share is not None
+    factor = price_factor(curve, terms)
     budget, value = terms.budget, None if is_share else terms.value
-    if budget is None and not is_share and factor is not None and free:
-        budget, value = n * factor * best_spend(model.evidence, terms, n), None
-    choice = choose(
-        uplift, share=terms.share, budget=budget, value=value,
-        cost=np.array(terms.cost or 1.0) if prices is None else prices,
-        allowed=limits.allowed(frame, model.arms), **limits.numbers(model.arms),
-    )  # fmt: skip
-    if not free:
+    if budget is None and not is_share and factor is not None and not within:
+        budget, value = n * factor * best_spend(evidence, terms, n), None
+    how = {"cost": np.array(terms.cost or 1.0)} | within
+    choice = choose(uplift, share=terms.share, budget=budget, value=value, **how)
+    if within:
         return choice, 0.0, Missing(why=Why.LIMITS)
     if factor is None:
         return choice, 0.0, Missing(why=Why.PEOPLE_NOT_MONEY if is_share else Why.OTHER_COSTS)
-    by_people = is_share or not any(terms.cost or ())
-    spent = np.multiply(choice.counts, 1.0 if by_people else terms.cost or 1.0)
-    spend = min(float(spent.sum()) / n / factor, curve.spend[-1])
+    price = 1.0 if is_share or not any(terms.cost or ()) else terms.cost or 1.0
+    spend = min(float(np.multiply(choice.counts, price).sum()) / n / factor, curve.spend[-1])
     away = float(np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max())
     is_other = away > max(LARGE_SHIFT, 2 / np.sqrt(n))
     return choice, spend, Missing(why=Why.OTHER_ARMS, got=away) if is_other else None
-
-
-def _unlike(
-    model: UpliftModel, shifts: Sequence[ScoreShift], choice: Choice, spend: float
-) -> Missing | None:
-    """Reason if people differ from those of the trial in the scores of a used arm."""
-    given = (np.array(choice.counts) > 0) | (at(model.evidence.policy.curve, spend)[0] > 0)
-    unlike = [k for k in np.flatnonzero(given).tolist() if shifts[k].is_unlike]
-    if not unlike or not sum(choice.counts):
-        return None
-    k = max(unlike, key=lambda number: shifts[number].distance)
-    own = shifts[k]
-    return Missing(why=Why.UNLIKE_TRIAL, arm=model.arms[k], got=own.distance, needed=own.by_chance)
 
 
 def _people(
@@ -376,31 +352,24 @@ def _people(
         if names.dtype.kind == "O":
             nameless = nameless | (names.astype(str).str.strip() == "").to_numpy(dtype=bool)
     # People without an id may be anybody: they are not one person.
-    once = nameless | ~names.duplicated().to_numpy(dtype=bool)
-    if id == model.roles.groups:
-        once |= True
+    once = nameless | (id == model.roles.groups) | ~names.duplicated().to_numpy(dtype=bool)
     names, nameless = names[once], nameless[once]
     out, n_unknown = np.zeros(len(names), dtype=bool), 0
     if exclude is not None:
         if not has_ids:
-            got = f"a table without the column {id!r}" if id else "a model without an id column"
             raise InputError(
-                "exclude", "ids of the people in the table", got,
-                "Add the column." if id else "Fit with id=, the column of ids.",
+                "exclude", "ids of the people in the table", f"a table without ids ({id})",
+                "Add the column of ids that the model was fitted with, or fit with id=.",
             )  # fmt: skip
         unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to exclude"))
         texts = id_texts(names[~nameless], f"the id {names.name!r}")
         out[~nameless] = np.isin(texts, unwanted)
-        if out.all():
+        if out.all() or (len(unwanted) and not out.any()):
             raise InputError(
-                "exclude", "ids that leave somebody to choose from",
-                f"the ids of all {len(out):,} people", "Check the ids.",
-            )  # fmt: skip
-        if len(unwanted) and not out.any():
-            raise InputError(
-                "exclude", f"ids of the people, such as {texts[0]!r}",
-                f"{len(unwanted):,} ids that nobody has, such as {unwanted[0]!r}",
-                "Write them in the same way.",
+                "exclude", f"ids of some of the people, such as {texts[0]!r}",
+                f"{len(unwanted):,} ids, such as {unwanted[0]!r}, of {out.sum():,} of "
+                f"{len(out):,} people",
+                "Check the ids, and how they are written.",
             )  # fmt: skip
         n_unknown = len(unwanted) - len(np.intersect1d(texts, unwanted))
     return names[~out], {
@@ -418,10 +387,10 @@ def _order(
     from most uplift for the money down."""
     rows, is_left = np.arange(len(scores)), choice.arm < 0
     if scores.shape[1] == 1:
-        return np.lexsort((rows, is_left, -scores[:, 0]))
+        return np.lexsort((is_left, -scores[:, 0]))
     arm = np.where(is_left, uplift.argmax(axis=1), choice.arm)
     gain = uplift[rows, arm]
     price = np.ones(len(rows)) if costs is None else costs[rows, arm]
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
-    return np.lexsort((rows, -gain, -rate, is_left))
+    return np.lexsort((-gain, -rate, is_left))

@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import stat
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._errors import visible
+from auucmax._errors import InputError, visible
 from auucmax._files import whole_file
 from auucmax.data.hashing import Checksum
 from auucmax.encoding import TableEncoder
@@ -32,15 +31,14 @@ from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 FORMAT = "auucmax model"
-VERSION = 12  #: the only one that is read; every change of what a file holds raises it
+VERSION = 13  #: the only one that is read; every change of what a file holds raises it
 LARGEST_FILE = 2**31  #: bytes
 _HEADER = "header.json"
 _LARGEST = 1e200  # of numbers in size: sums and products of some of them should not overflow
-_EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the file: the same model, the same bytes
 
 
-class ModelFileError(ValueError):
-    """A file is no model that can be loaded: what was expected, what came, what to do."""
+class ModelFileError(InputError):
+    """A file is not a model that can be loaded."""
 
 
 class SavedScorer(Result):
@@ -103,71 +101,46 @@ def save(model: UpliftModel, path: str | os.PathLike[str]) -> None:
             members[f"arm{k}.{name}.npy"] = array_bytes(array)
     with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
         for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH_ZERO), content)
+            # Without the time of a clock: the same model has the same bytes.
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def load(path: str | os.PathLike[str]) -> UpliftModel:
     """Load a model written by :func:`save`; no code is executed.
 
-    A ModelFileError, in one line, for a file that is missing, damaged, of another kind or version.
+    A ModelFileError for a file that is missing, damaged, of another kind or version.
     """
-    name = visible(Path(path).name or str(Path(path)))  # "." has no name, nor has the root
-    content = _bytes(Path(path), name)
-    expected = f"{name} should be a whole model file, got one that cannot be used"
-    remedy = "Save the model again, or fetch the file again."
-    if not content:
-        raise ModelFileError(f"{expected} (it is empty). {remedy}")
-    if not content.startswith(b"PK"):
-        raise ModelFileError(
-            f"{expected}, a table perhaps. Where a model file and a table are named, the model "
-            f"file comes first."
-        )
+    path = Path(path)
+    name = visible(path.name or str(path))  # "." has no name, nor has the root
     try:
-        members = _members(content)
+        if path.is_char_device() or path.is_fifo():  # they may have no end
+            raise ValueError("it is a device or a pipe")
+        if path.stat().st_size > LARGEST_FILE:
+            raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
+        members = _members(path.read_bytes())
         header = json.loads(
             members.pop(_HEADER),
             parse_float=_number,
             parse_constant=_number,
             parse_int=lambda text: int(_number(text)),
         )
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
+        if header.get("format") != FORMAT:
             raise ValueError(f"it is not marked as {FORMAT}")
-        version = header.get("version")
-        if type(version) is not int or version < 1:
-            raise ValueError("its version is no number")
+        version = header["version"]
         if version == VERSION:
             return _restored(Header.from_json(header), members)
+        is_newer = version > VERSION
     except Exception as error:  # a damaged file makes parsers raise whatever they like
         reason = visible(" ".join(f"{type(error).__name__}: {error}".split()))
-        raise ModelFileError(f"{expected} ({reason[:200]}). {remedy}") from error
-    what_to_do = "An older auucmax wrote it: fit the model again."
-    if version > VERSION:
-        what_to_do = "A newer auucmax wrote it: upgrade auucmax."
-    raise ModelFileError(
-        f"{name} should be a model file of version {VERSION}, got version {version}. {what_to_do}"
-    )
-
-
-def _bytes(path: Path, name: str) -> bytes:
-    try:
-        found = path.stat()
-        # A device or a pipe has no size, and may have no end.
-        is_file, size = stat.S_ISREG(found.st_mode), found.st_size
-        if (is_file or stat.S_ISDIR(found.st_mode)) and size <= LARGEST_FILE:
-            return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
         raise ModelFileError(
-            f"{name} should be a model file that can be read, got: {reason}. Check the path."
-        ) from error
-    if not is_file:
-        raise ModelFileError(
-            f"{name} should be a model file, got a device or a pipe. Name a file: what comes "
-            f"by a pipe has to be written to one first."
-        )
+            name, "a whole model file", f"one that cannot be used ({reason[:200]})",
+            "Check the path (a model file comes before tables), or save the model again.",
+        ) from error  # fmt: skip
+    hint = "An older auucmax wrote it: fit the model again."
+    if is_newer:
+        hint = "A newer auucmax wrote it: upgrade auucmax."
     raise ModelFileError(
-        f"{name} should be a model file of at most {LARGEST_FILE:,} bytes, got {size:,}. "
-        f"auucmax wrote no such file: check the path."
+        name, f"a model file of version {VERSION}", f"version {version!r:.20}", hint
     )
 
 
@@ -192,31 +165,24 @@ def _number(text: str) -> float:
 
 
 def _restored(header: Header, members: dict[str, bytes]) -> UpliftModel:
-    evidence = header.evidence
-    scorers = [_scorer(own, members, k, evidence) for k, own in enumerate(header.scorers)]
+    """The model of a header and of arrays, all of which it needs."""
+    evidence, scorers = header.evidence, []
+    for k, saved in enumerate(header.scorers):
+        encoder = TableEncoder.from_dict(saved.encoder)
+        if not {column.name for column in encoder.columns_} <= set(evidence.roles.features):
+            raise ValueError("its encoder has other columns than the model")
+        start, arrays = f"arm{k}.", dict[str, NDArray[Any]]()
+        for name in [name for name in members if name.startswith(start)]:
+            own = array_of(name, members.pop(name))
+            arrays[name.removeprefix(start).removesuffix(".npy")] = own
+        formula = from_arrays(arrays, len(encoder.terms_))
+        known = vars(saved) | {"encoder": encoder, "formula": formula}
+        scorers.append(Scorer(**known))
     if header.recipe.model not in MODELS or members:
         raise ValueError("it has an unknown model, or members of no arm")
     if not scorers or not len(scorers) == len(evidence.arms) == len(evidence.roles.arms) - 1:
         raise ValueError("it should have a scorer and evidence for each arm")
     return UpliftModel(header.recipe, tuple(scorers), evidence, header.checksum, header.info)
-
-
-def _scorer(saved: SavedScorer, members: dict[str, bytes], k: int, evidence: Evidence) -> Scorer:
-    """The scorer of an arm, whose arrays are taken out of the members."""
-    encoder = TableEncoder.from_dict(saved.encoder)
-    if not {column.name for column in encoder.columns_} <= set(evidence.roles.features):
-        raise ValueError("its encoder has other columns than the model")
-    start, arrays = f"arm{k}.", dict[str, NDArray[Any]]()
-    for name in [name for name in members if name.startswith(start)]:
-        arrays[name.removeprefix(start).removesuffix(".npy")] = array_of(name, members.pop(name))
-    return Scorer(
-        encoder=encoder,
-        formula=from_arrays(arrays, len(encoder.terms_)),
-        calibration=saved.calibration,
-        quantiles=saved.quantiles,
-        slope=saved.slope,
-        centre=saved.centre,
-    )
 
 
 def array_bytes(array: NDArray[Any]) -> bytes:

@@ -8,7 +8,7 @@ model k is trained on the chunks before k and bets on chunk k.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,6 @@ from auucmax.results import Result
 LEAST = 20  #: rows with and without the outcome, of each arm, that a model is trained on
 MANY_ROWS = 1_000_000  #: above, two folds are enough
 N_CHUNKS = 5
-#: About how long models take, relative to "auto"; models that are not named take as long.
-_WORK = {"shrunk": 0.3, "boosted": 0.7, "auucmax": 0.1, "tm": 0.05, "response": 0.05, "cvt": 0.05}
 
 Codes = NDArray[np.int64]
 Makes = Mapping[str, Callable[[], Any]]
@@ -72,11 +70,6 @@ class Recipe(Result):
     def held_out(self, keys: Hashes) -> Bools:
         """Mask of held-out rows, (n,)."""
         return np.asarray(places(keys) < self.hold_out)
-
-
-def work_of(names: Iterable[str]) -> float:
-    """Work units of one training run, for progress."""
-    return sum(_WORK.get(name, 1.0) for name in names)
 
 
 def places(keys: Hashes) -> Floats:
@@ -123,14 +116,15 @@ class OutOfFold:
     their fold. ``rank`` and ``chunk_score`` (n,) are of the first model, for all rows of the trial:
     the rank among rows of the pair, and the score by the model of the chunks before, NaN where
     there is none.
-    ``bet_on``: the chunks that have a model; none if too few rows come before the last one.
+    ``parts``: the rows of the pair in the chunks before the first that has a model, and in each
+    that has one; none if too few rows come before the last chunk.
     """
 
     fold: Codes
     ranks: dict[str, Floats]
     rank: Floats
     chunk_score: Floats
-    bet_on: list[int]
+    parts: list[NDArray[np.intp]]
 
 
 def cross_fit(
@@ -145,7 +139,12 @@ def cross_fit(
     chunk = fold // recipe.per_chunk
     own_fold, own_chunk = fold[pair.index], chunk[pair.index]
     first, last = next(iter(makes)), recipe.n_chunks - 1
-    bet_on = _chunks(pair, own_chunk, recipe.n_chunks) if with_chunks else []
+    bet_on = list(range(1, recipe.n_chunks)) if with_chunks else []
+    # The first one has rows, and enough before it to train on.
+    while bet_on and not (
+        (own_chunk == bet_on[0]).any() and fewest_rows(pair, own_chunk < bet_on[0]) >= LEAST
+    ):
+        del bet_on[0]
     scores = {name: np.full(n, np.nan) for name in makes}
     of_chunk = {first: np.full(n, np.nan)}
     # The smallest first: they show how long the rest takes. The model of the last chunk is that of
@@ -159,8 +158,9 @@ def cross_fit(
         (f"fold {k + 1} of {recipe.n_folds}", scores, own_fold != k, fold == k)
         for k in range(recipe.n_folds)
     ]
-    sizes = [work_of(found) * float(some.mean()) for _, found, some, _ in parts]
-    work.expect(sum(sizes) + work_of([first]))
+    # In time for the first model: rivals are quick beside it.
+    sizes = [float(some.mean()) for _, _, some, _ in parts]
+    work.expect(sum(sizes) + 1.0)
     with warnings.catch_warnings():
         # A column that lacks something in part of the rows only.
         warnings.filterwarnings("ignore", message="columns should tell rows apart")
@@ -179,15 +179,8 @@ def cross_fit(
     for k in np.unique(own_fold):
         inside, own = fold == k, pair.index[own_fold == k]
         rank[inside] = ranks_among(scores[first][inside], scores[first][own])
-    return OutOfFold(fold, ranks, rank, chunk_score, bet_on)
-
-
-def _chunks(pair: Pair, chunk: Codes, n_chunks: int) -> list[int]:
-    """Chunks with enough earlier rows for training."""
-    for k in range(1, n_chunks):
-        if fewest_rows(pair.y, pair.treated, chunk < k) >= LEAST and (chunk == k).any():
-            return list(range(k, n_chunks))
-    return []
+    masks = [own_chunk < k for k in bet_on[:1]] + [own_chunk == k for k in bet_on]
+    return OutOfFold(fold, ranks, rank, chunk_score, [np.flatnonzero(mask) for mask in masks])
 
 
 def number_of_folds(pair: Pair, key: str) -> int:
@@ -197,22 +190,26 @@ def number_of_folds(pair: Pair, key: str) -> int:
     least = 0
     for n_folds in (5, 10, 20):  # more folds leave more rows to train on
         fold = Recipe(model="", key=key, seed=0, n_folds=n_folds).folds(pair.keys)
-        least = min(fewest_rows(pair.y, pair.treated, fold != k) for k in range(n_folds))
+        least = min(fewest_rows(pair, fold != k) for k in range(n_folds))
         if least >= LEAST:
             return n_folds
-    what = f"at least {LEAST} rows"
-    if responders(pair.y) is not None:
-        what = f"{what} with the outcome and {LEAST} without it"
-    raise InputError(
-        "the trial", f"{what} of each arm in every part that a model is trained on",
-        f"{least} of one kind", "Collect more rows.",
+    raise too_few("the trial", least)
+
+
+def too_few(parameter: str, least: int) -> InputError:
+    """An error for parts of the trial that no model can be trained on or judged on."""
+    return InputError(
+        parameter,
+        f"at least {LEAST} rows of each arm, with and without the outcome, in every part that a "
+        f"model is trained on or judged on",
+        f"{least} of one kind", "Collect more rows, or leave out a hold-out.",
     )  # fmt: skip
 
 
-def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
+def fewest_rows(pair: Pair, some: Bools) -> int:
     """Smallest count of rows, or of responders and non-responders, in an arm."""
-    code = treated.astype(np.int64)
-    n_kinds, who = 2, responders(y)
+    code = pair.treated.astype(np.int64)
+    n_kinds, who = 2, responders(pair.y)
     if who is not None:
         code, n_kinds = 2 * code + who, 4
     return int(np.bincount(code[some], minlength=n_kinds).min())
@@ -225,8 +222,8 @@ def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
     >>> ranks_within(score, fold).tolist()
     [0.25, 0.75, 0.25, 0.875, 0.25, 0.625]
     """
-    own = pd.Series(score).groupby(fold).rank() - 0.5
-    return np.asarray(own / pd.Series(fold).groupby(fold).transform("size"), dtype=np.float64)
+    own = pd.Series(score).groupby(fold)
+    return np.asarray((own.rank() - 0.5) / own.transform("size"), dtype=np.float64)
 
 
 def ranks_among(score: Floats, others: Floats) -> Floats:

@@ -19,9 +19,9 @@ from auucmax.data.outcomes import MOST_BEYOND, share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.metrics.allocation import arm_steps
-from auucmax.model.folds import OutOfFold, Recipe, places, ranks_among, ranks_within
-from auucmax.model.judge import number, quietly_calibrated
-from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Why
+from auucmax.model.folds import Recipe, places, ranks_among, ranks_within
+from auucmax.model.judge import quietly_calibrated
+from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Range, Why, plain
 from auucmax.targeting.choose import choose
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
@@ -29,7 +29,6 @@ SIZING = 0.05  #: of held-out rows, which size the bets and are not bet on
 _GUIDES = 10  # one row in so many of a chunk shows the policy's cut, and is not bet on
 _MIX = np.uint64(0xA24BAED4963EE407)
 
-Range = tuple[float, float]
 Chunk = tuple[Floats, Floats | None, Bools]
 
 
@@ -48,62 +47,47 @@ def counted_range(rows: Pair | Trial) -> Range | Missing:
     return (-high, -low) if outcome.lower_is_better else (low, high)
 
 
-def progressive(
-    pair: Pair, apart: OutOfFold, recipe: Recipe
-) -> tuple[Certificate | Missing, Cuts | None]:
-    """Progressive certificate and cuts, or the reason for none."""
-    chunk = apart.fold[pair.index] // recipe.per_chunk
-    # Rows in the chunks before the first bet, then in each that is bet on.
-    masks = [chunk < k for k in apart.bet_on[:1]] + [chunk == k for k in apart.bet_on]
-    parts = [np.flatnonzero(mask) for mask in masks]
-    score = apart.chunk_score[pair.index]
-    return _guaranteed(pair, score, parts, recipe.n_candidates, is_held_out=False)
-
-
-def held_out(
-    pair: Pair, score: Floats, n_candidates: int, seed: int | None = None
-) -> tuple[Certificate | Missing, Cuts | None]:
-    """Held-out certificate of a score (with a seed also cuts), or the reason for none.
-
-    Some rows, drawn with the seed, size the bets of the cuts.
-    """
-    parts = []
-    if seed is not None:
-        sizing = np.random.default_rng(seed).random(len(pair.y)) < SIZING
-        parts = [np.flatnonzero(sizing), np.flatnonzero(~sizing)]
-    return _guaranteed(pair, score, parts, n_candidates, is_held_out=True)
-
-
-def _guaranteed(
+def guaranteed(
     pair: Pair,
     score: Floats,
-    parts: Sequence[NDArray[np.intp]],
     n_candidates: int,
     *,
-    is_held_out: bool,
+    parts: list[NDArray[np.intp]] | None = None,
+    seed: int | None = None,
 ) -> tuple[Certificate | Missing, Cuts | None]:
+    """Certificate of a score, or the reason for none, and guarantees of cuts.
+
+    ``parts``: chunks of rows, each scored by a model of the chunks before; the first one sizes the
+    bets. None: no model was trained on the rows; with a ``seed``, which draws the rows that size
+    the bets, there are cuts as well.
+    """
     counted, cuts = counted_range(pair), None
     if isinstance(counted, Missing):
         return counted, None
-    y = np.clip(pair.y, *counted)
+    y, of_cuts = np.clip(pair.y, *counted), parts or []
+    if seed is not None:
+        sizing = np.random.default_rng(seed).random(len(y)) < SIZING
+        of_cuts = [np.flatnonzero(sizing), np.flatnonzero(~sizing)]
     if pair.groups is None and pair.propensity is None:
-        cuts = _guaranteed_cuts(_chunks(pair, y, score, parts), counted, n_candidates)
+        cuts = _guaranteed_cuts(_chunks(pair, y, score, of_cuts), counted, n_candidates)
     if pair.has_mixed_groups:
         return Missing(why=Why.MIXED_GROUPS), None
-    if not is_held_out and not parts:
+    if parts is not None and not parts:
         return Missing(why=Why.FEW_ROWS), None
     how: dict[str, Any] = {"outcome_range": counted, "n_candidates": n_candidates}
-    by_row: dict[str, Any] = {"groups": pair.groups, "propensity": pair.propensity}
-    known = {name: own for name, own in by_row.items() if own is not None}
+    known: dict[str, Any] = {}
+    if pair.groups is not None:
+        known["groups"] = pair.keys
+    if pair.propensity is not None:
+        known["propensity"] = pair.propensity
     more: dict[str, Any] = {}
     found: Any
     try:
-        if is_held_out:
+        if parts is None:
             some = np.arange(len(y))
             if pair.people is not None:  # everyone must be as likely to be among the rows
                 unit = some if pair.groups is None else pair.groups
-                draws = np.random.default_rng(0).random((2, int(unit.max()) + 1))
-                first, draw = draws[0, unit], draws[1, unit]
+                first, draw = np.random.default_rng(0).random((2, unit.max() + 1))[:, unit]
                 # These rows size the weights, and are not certified on.
                 most = most_people(pair.people[first < SIZING])
                 some = np.flatnonzero(first >= SIZING)
@@ -114,8 +98,6 @@ def _guaranteed(
             if pair.people is not None:
                 most, draw = most_people(pair.people[parts[0]]), places(pair.keys * _MIX)
                 parts = [p[evenly_drawn(pair.people[p], most, draw[p])] for p in parts]
-            if pair.groups is not None:
-                known["groups"] = pair.keys
             how |= {name: [own[part] for part in parts] for name, own in known.items()}
             found = progressive_certificate(_chunks(pair, y, score, parts), **how)
             more = {"n_models": found.n_models, "trained_on": found.trained_on}
@@ -126,7 +108,7 @@ def _guaranteed(
     certificate = Certificate(
         claim="ranking",
         gain=found.gain_lower_bound,
-        auuc=number(found.lower_bound),
+        auuc=plain(found.lower_bound),
         delta=found.delta,
         n_rows=found.n_rows,
         n_candidates=n_candidates,
@@ -209,10 +191,17 @@ def policy_guarantee(
     guide = np.asarray((mixed >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
     for k in bet_on:
         inside = np.flatnonzero(chunk == k)
-        own = guide[inside]
-        columns = [
-            _chunk_uplift(pair, score, chunk, k, bet_on[0], inside, own) for pair, score in arms
-        ]
+        own, columns = guide[inside], list[Floats]()
+        for pair, score in arms:  # uplifts from earlier chunks, by ranks among the guides
+            of_row = chunk[pair.index]
+            known = of_row < k
+            rank = ranks_among(score[inside], score[inside[own]])
+            tilted = TILT * float(pair.y[known].std()) * (rank - 0.5)
+            ranks = np.zeros(known.sum())
+            if k > bet_on[0]:  # else nothing was ranked yet: everyone gets the average effect
+                known &= of_row >= bet_on[0]
+                ranks = ranks_within(score[pair.index][known], of_row[known])
+            columns.append(tilted + quietly_calibrated(pair.take(known), ranks)(rank))
         uplift = np.column_stack(columns)
         given.append(arms_at(uplift[~own], uplift[own], cost, budget))
         parts.append((chunk == k) & ~guide)
@@ -243,25 +232,6 @@ def policy_guarantee(
         counted=counted,
         beyond=share_beyond(trial.benefit, counted),
     )
-
-
-def _chunk_uplift(
-    pair: Pair, score: Floats, chunk: NDArray[np.int64], k: int, first: int,
-    inside: NDArray[np.intp], guide: Bools,
-) -> Floats:  # fmt: skip
-    """Uplifts of chunk k from models of earlier chunks, by ranks among guide rows."""
-    own = chunk[pair.index]
-    past = pair.take(own < k)
-    rank = ranks_among(score[inside], score[inside[guide]])
-    tilted = TILT * float(past.y.std()) * (rank - 0.5)
-    earlier = (own >= first) & (own < k)
-    if not earlier.any():  # nothing was ranked yet: everyone gets the average effect
-        weight = np.ones(len(past.y)) if pair.weight is None else pair.weight[own < k]
-        parts = (past.treated, ~past.treated)
-        means = [np.average(past.y[arm], weights=weight[arm]) for arm in parts]
-        return tilted + means[0] - means[1]
-    ranks = ranks_within(score[pair.index][earlier], own[earlier])
-    return tilted + quietly_calibrated(pair.take(earlier), ranks)(rank)
 
 
 def arms_at(uplift: Floats, guides: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:

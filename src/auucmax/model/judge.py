@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from scipy.special import ndtri
 from auucmax._errors import short
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
-from auucmax.data.chances import own_chance
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
@@ -39,13 +37,13 @@ from auucmax.results import (
     Missing,
     People,
     PolicyEvidence,
-    Ratio,
     Why,
     plain,
 )
 from auucmax.targeting.calibration import Calibration, calibrate
 
 LEVEL = 0.95
+FAILED = Missing(why=Why.FAILED_CHECK)  #: instead of any certificate
 EVERY_PERCENT = np.linspace(0, 1, 101)
 _MOST_DIFFERENCES = 20
 _STEPS = 50  # of the spend of a policy
@@ -58,26 +56,11 @@ def numbers(values: Any) -> tuple[Any, ...]:
     return tuple(plain(np.asarray(values, dtype=np.float64)))
 
 
-def number(value: float) -> float | None:
-    """The number, or None if it is not finite."""
-    return float(value) if math.isfinite(value) else None
-
-
-def levels_of(pair: Pair, score: Floats) -> Levels:
-    """Levels of a pair's rows for a score."""
-    return Levels.of(pair.y, score, **pair.design)
-
-
-def calibrated(pair: Pair, score: Floats) -> Calibration:
-    """Calibrate out-of-fold scores."""
-    return calibrate(pair.y, score, **pair.design)
-
-
 def quietly_calibrated(pair: Pair, score: Floats) -> Calibration:
     """Calibrate on a subset without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return calibrated(pair, score)
+        return calibrate(pair.y, score, **pair.design)
 
 
 def arm_evidence(
@@ -88,8 +71,7 @@ def arm_evidence(
     cross_fitted: bool = False,
     rivals: Mapping[str, Floats] | None = None,
     predicted: Floats | None = None,
-    guarantee: Certificate | Missing | None = None,
-    cuts: Cuts | None = None,
+    guarantee: tuple[Certificate | Missing | None, Cuts | None] = (None, None),
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
 ) -> ArmEvidence:
@@ -97,18 +79,19 @@ def arm_evidence(
 
     ``cross_fitted``: scores are ranks by models of several folds, so the variance of a gain counts
     twice. ``predicted`` (m,): calibrated uplifts from other rows. ``rivals``: other scores.
-    ``guarantee``: the certificate, or why there is none. No guarantee holds if the check fails.
+    ``guarantee``: the certificate, or why there is none, and cuts. None holds if the check fails.
     """
-    levels = levels_of(pair, score)
+    levels = Levels.of(pair.y, score, **pair.design)
     grid = share_grid(levels.ranked.treated, levels.ranked.weight)
     how: dict[str, Any] = {"level": LEVEL, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=0, **how)
     outcome = pair.trial.roles.outcome
+    certificate, cuts = guarantee
     if check is not None and check.stops:
-        guarantee, cuts = Missing(why=Why.FAILED_CHECK), None
+        certificate, cuts = FAILED, None
     contrasts = []
     for name, of_rival in (rivals or {}).items():
-        other = levels_of(pair, of_rival)
+        other = Levels.of(pair.y, of_rival, **pair.design)
         contrasts.append(
             Contrast(
                 against=short(name),
@@ -131,7 +114,7 @@ def arm_evidence(
         risk=numbers(levels.policy_risk(grid)) if outcome.kind == Kind.BINARY else None,
         deciles=_deciles(band, levels, predicted),
         rivals=tuple(contrasts),
-        **one_of(guarantee),
+        **one_of(certificate),
         cuts=cuts,
         drivers=drivers,
         people=people,
@@ -148,10 +131,7 @@ def one_of(guarantee: Certificate | Missing | None) -> dict[str, Any]:
 
 def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
     """Rows, mean outcomes, events and groups of control and arm."""
-    roles, recorded = pair.trial.roles, pair.trial.y[pair.index]
-    weight = np.ones(len(recorded)) if pair.people is None else pair.people
-    if pair.propensity is not None:
-        weight = weight / own_chance(pair.treated, pair.propensity)
+    roles, recorded, weight = pair.trial.roles, pair.trial.y[pair.index], pair.weight
     has_events = roles.outcome.kind in (Kind.BINARY, Kind.MONEY)
     found = []
     for name, own in ((roles.arms[0], ~pair.treated), (pair.name, pair.treated)):
@@ -160,7 +140,7 @@ def describe_rows(pair: Pair) -> tuple[ArmRows, ArmRows]:
             ArmRows(
                 name=name,
                 n_rows=len(y),
-                mean=float(np.average(y, weights=weight[own])),
+                mean=float(np.average(y, weights=None if weight is None else weight[own])),
                 n_events=int((y != 0).sum()) if has_events else None,
                 n_groups=None if pair.groups is None else len(np.unique(pair.groups[own])),
             )
@@ -193,11 +173,11 @@ def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[n
 
 
 def _estimate(
-    value: float, error: float, ends: Any, missing: str | None, p_value: float = math.nan
+    value: float, error: float, ends: Any, missing: str | None, p_value: float = np.nan
 ) -> Estimate:
-    lower, upper = (number(end) for end in ends)
+    lower, upper = plain(ends)
     return Estimate(
-        value=float(value), se=number(error), lower=lower, upper=upper, p_value=number(p_value),
+        value=float(value), se=plain(error), lower=lower, upper=upper, p_value=plain(p_value),
         missing=missing,
     )  # fmt: skip
 
@@ -242,20 +222,17 @@ def _curve_of_band(band: UpliftBand, costs: tuple[float, ...], random: Floats) -
 
 def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deciles:
     """Effects in tenths (or fewer parts), from differences of the curve."""
-    tenths = np.linspace(0, 1, 11)
-    places = np.abs(band.share[:, None] - tenths).argmin(axis=0).tolist()
-    if np.abs(band.share[places] - tenths).max() >= 1e-9:
-        places = list(range(len(band.share)))
+    n_points = len(band.share)  # of a grid that has tenths, or fewer parts
+    places = np.arange(0, n_points, max(1, n_points // 10))
     width = np.diff(band.share[places])
-    covariance = band.covariance[np.ix_(places, places)]
-    own = np.diag(covariance)
-    variance = own[1:] + own[:-1] - 2 * np.diag(covariance, 1)
-    uplift, error = np.diff(band.uplift[places]) / width, np.sqrt(np.maximum(variance, 0)) / width
+    step = np.diff(np.eye(n_points)[places], axis=0) / width[:, None]
+    uplift = step @ band.uplift
+    error = np.sqrt(np.maximum(np.sum(step @ band.covariance * step, axis=1), 0))
     half = band.multiple * error
     cuts = _whole_rows(band.share[places], levels.n_rows, levels.ranked.weight)
     means = None
     if predicted is not None:
-        best_first = predicted[levels.ranked.index[::-1]]
+        best_first = predicted[levels.ranked.order[::-1]]
         parts = [best_first[start:end] for start, end in pairwise(cuts.tolist())]
         means = tuple(float(part.mean()) if len(part) else None for part in parts)
     return Deciles(
@@ -268,55 +245,48 @@ def _deciles(band: UpliftBand, levels: Levels, predicted: Floats | None) -> Deci
     )
 
 
-def _ratios(band: UpliftBand) -> tuple[Ratio | None, ...]:
+def _ratios(band: UpliftBand) -> tuple[Estimate | None, ...]:
     """Share of the total effect V(q) / V(1) with Fieller's interval; None if V(1) is unclear.
 
     All r with |V(q) - r V(1)| <= t se(V(q) - r V(1)): between the roots of a quadratic in r, which
     is an interval exactly when V(1) is more than t standard errors from 0. t is such that the
     intervals hold at all shares of the band together.
     """
-    whole, c = float(band.uplift[-1]), band.covariance
-    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else None
-    if multiple is None or whole <= multiple * band.standard_error[-1]:
-        return (None,) * len(band.share)
+    whole, c, n_points = float(band.uplift[-1]), band.covariance, len(band.share)
+    if not band.lower[-1] > 0:
+        return (None,) * n_points
+    # The multiple is that of normal draws, and as much wider as the intervals at one share are than
+    # normal ones. Neither nobody nor everybody has an error.
+    away = np.eye(n_points)
+    away[:, -1] -= band.uplift / whole
+    of_ratio = away @ c @ away.T
+    error = np.sqrt(np.maximum(np.diag(of_ratio), 0))
+    vary = error > 1e-6 * band.standard_error.max()
+    multiple = 0.0
+    if vary.any():
+        draws = largest_draws(of_ratio[np.ix_(vary, vary)], error[vary], 0)
+        largest = float(np.quantile(draws, band.level))
+        multiple = float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
+    if whole <= multiple * band.standard_error[-1]:
+        return (None,) * n_points
     quadratic = whole**2 - multiple**2 * c[-1, -1]
-    found: list[Ratio | None] = []
-    for place, top in enumerate(band.uplift.tolist()):
-        if np.isnan(band.simultaneous_lower[place]):
-            found.append(None)
-            continue
-        linear = top * whole - multiple**2 * c[place, -1]
-        constant = top**2 - multiple**2 * c[place, place]
-        root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
-        ends = [float((linear + sign * root) / quadratic) for sign in (-1, 1)]
-        found.append(Ratio(value=top / whole, lower=ends[0], upper=ends[1]))
-    return tuple(found)
-
-
-def _ratio_multiple(band: UpliftBand) -> float:
-    """Simultaneous critical value for the ratios V(q) / V(1).
-
-    From normal draws, and as much wider as the intervals at one share are than normal ones.
-    """
-    ratio, end = band.uplift / band.uplift[-1], band.covariance[:, -1]
-    cross = np.outer(ratio, end)
-    c = band.covariance - cross - cross.T + np.outer(ratio, ratio) * end[-1]
-    error = np.sqrt(np.maximum(np.diag(c), 0))
-    vary = error > 1e-6 * band.standard_error.max()  # neither nobody nor everybody has an error
-    if not vary.any():
-        return 0.0
-    draws = largest_draws(c[np.ix_(vary, vary)], error[vary], 0)
-    largest = float(np.quantile(draws, band.level))
-    return float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
+    linear = band.uplift * whole - multiple**2 * c[:, -1]
+    constant = band.uplift**2 - multiple**2 * np.diag(c)
+    root = np.sqrt(np.maximum(linear**2 - quadratic * constant, 0))
+    ratios = band.uplift / whole, (linear - root) / quadratic, (linear + root) / quadratic
+    known = np.isfinite(band.simultaneous_lower)
+    return tuple(
+        Estimate(value=value, lower=lower, upper=upper) if is_known else None
+        for is_known, (value, lower, upper) in zip(known, np.array(ratios).T.tolist(), strict=True)
+    )
 
 
 def describe_check(report: RandomisationReport) -> CheckFacts:
     """A check as plain JSON without numbers about few people."""
     found = report.for_others().to_dict()
-    found["n_differences"] = len(report.differences)
     for name in ("differences", "missing"):
         found[name] = found[name][:_MOST_DIFFERENCES]
-    return cast(CheckFacts, plain(found))
+    return plain(found)
 
 
 def policy_curve(
@@ -330,7 +300,7 @@ def policy_curve(
     names = trial.roles.arms[1:]
     cost = np.broadcast_to(np.array(costs, dtype=np.float64), uplift.shape)
     groups = None if trial.groups is None else np.unique(trial.groups, return_inverse=True)[1]
-    rows = AllocationRows.of(
+    rows = AllocationRows(
         trial.benefit, trial.arm, cost, chance=trial.propensity, clusters=groups,
         model=_outcome_model(trial, uplift, groups, fold),
     )  # fmt: skip
@@ -340,7 +310,9 @@ def policy_curve(
         Allocation.of(uplift, cost, np.broadcast_to(only, uplift.shape), fold=fold)
         for only in np.eye(len(names), dtype=bool)
     ]
-    everyone = Allocation.of_everyone(cost, best)
+    # One uplift for all: as many random people as the budget allows.
+    only_best = np.broadcast_to(np.arange(len(names)) == best, cost.shape)
+    everyone = Allocation.of(only_best.astype(np.float64), cost)
     most = max(float(one.most.max()) for one in (everyone, chosen, *singles))
     fewest = int(np.bincount(trial.arm).min())
     n_steps = int(np.clip(fewest // LEAST_ROWS, 1, _STEPS))
@@ -377,7 +349,7 @@ def policy_curve(
 def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
     return _estimate(
         found.estimate, found.standard_error, found.interval, found.declined,
-        found.p_value if tested else math.nan,
+        found.p_value if tested else np.nan,
     )  # fmt: skip
 
 

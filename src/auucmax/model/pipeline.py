@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,9 +14,7 @@ import numpy as np
 from auucmax._errors import InputError
 from auucmax._progress import Work, working_on
 from auucmax._validation import (
-    Bools,
     Floats,
-    check_choice,
     check_column,
     check_level,
     check_whole,
@@ -28,35 +25,33 @@ from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.databases import DECIMAL
 from auucmax.data.few import LEAST_ROWS
-from auucmax.data.hashing import Checksum, Hashes
+from auucmax.data.hashing import Hashes
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.randomisation_report import CheckWarning
 from auucmax.data.trial import Trial
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import MOST_CODES
-from auucmax.estimators.formula import Formula, RankMean
+from auucmax.estimators.formula import Formula
 from auucmax.model.folds import (
     LEAST,
-    Fitted,
     Recipe,
     cross_fit,
     fewest_rows,
     number_of_folds,
+    too_few,
     train,
-    work_of,
 )
 from auucmax.model.guarantee import (
     TILT,
     arms_at,
     counted_range,
-    held_out,
+    guaranteed,
     policy_guarantee,
-    progressive,
 )
 from auucmax.model.judge import (
+    FAILED,
     LEVEL,
     arm_evidence,
-    calibrated,
     one_of,
     policy_curve,
     quietly_calibrated,
@@ -65,9 +60,10 @@ from auucmax.model.profiles import describe_arms, describe_drivers, describe_top
 from auucmax.model.registry import (
     COMPARABLE,
     MODELS,
+    RIVALS,
+    able_models,
     check_able,
     describe_target,
-    rivals_of,
 )
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
@@ -81,6 +77,7 @@ from auucmax.results import (
     PolicyEvidence,
     Why,
 )
+from auucmax.targeting.calibration import calibrate
 from auucmax.targeting.choose import arm_costs, check_money
 from auucmax.targeting.quantiles import ScoreQuantiles
 
@@ -147,7 +144,7 @@ def fit(
         raise InputError(
             "trial", "a Trial", type(trial).__name__, "Pass what auucmax.read_trial returned."
         )
-    check_choice(model, "model", MODELS)
+    check_able(model, trial.roles.outcome, "model", MODELS)
     if hold_out != 0:
         check_level(hold_out, "hold_out")
     trial = _usable(trial)
@@ -176,9 +173,11 @@ def fit(
     )  # fmt: skip
     keys = row_keys(trial, recipe.key)
     pairs = list(Pair.each(trial, keys))
-    check_able(model, roles.outcome, "model", list(MODELS))
-    rivals = rivals_of(model, roles.outcome.kind)
-    with _collected() as messages:
+    able = able_models(roles.outcome.kind)
+    rivals = [name for name in RIVALS.get(model, ("tm",)) if name in able and name != model]
+    with warnings.catch_warnings():
+        # Rows of other folds of a column of many rare categories: the summary reports these.
+        warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
         checks = []
         for pair in pairs:
             with working_on(f"checking {pair.name}"):
@@ -197,8 +196,7 @@ def fit(
             recipe = replace(recipe, n_folds=n_folds)
         fitted = []
         for pair, check in zip(pairs, checks, strict=True):
-            of_arm = f" for {pair.name}" if len(pairs) > 1 else ""
-            with working_on(f"fitting {model}{of_arm}") as work:
+            with working_on(f"fitting {model} for {pair.name}") as work:
                 fitted.append(_fit_arm(pair, recipe, rivals, check, keys, work))
         with working_on("judging the policy"):
             policy = _policy(trial, fitted, recipe, keys, costs, budget)
@@ -210,10 +208,8 @@ def fit(
         n_folds=None if hold_out else recipe.n_folds,
     )
     scorers = tuple(one.scorer for one in fitted)
-    encoded = scorers[0].encoder.transform(trial.X)
-    checksum = Checksum.of(encoded, trial.benefit, trial.arm)
-    info = _info(trial, fitted, recipe, n_held, messages)
-    return UpliftModel(recipe, scorers, evidence, checksum, info)
+    info = _info(trial, fitted, recipe, n_held)
+    return UpliftModel(recipe, scorers, evidence, scorers[0].checksum(trial), info)
 
 
 def _usable(trial: Trial) -> Trial:
@@ -241,24 +237,11 @@ class _Arm:
     evidence: ArmEvidence
     estimator: Any
     uplift: Floats
-    chunk_score: Floats | None
+    chunk_score: Any
 
 
 def _makes(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]:
     return {name: partial(COMPARABLE[name], recipe.seed) for name in names}
-
-
-def _train_kept(
-    pair: Pair, names: Sequence[str], recipe: Recipe, some: Bools, work: Work
-) -> tuple[Fitted, Formula | RankMean, Floats, Floats]:
-    """Train the final model; return its formula and the encoded rows with scores."""
-    with work.part("the model that is kept", work_of(names)):
-        fitted = train(pair, _makes(names, recipe), some)
-        formula = fitted.estimators[recipe.model].formula()
-        # Rows of other arms may have categories of their own.
-        X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
-        score = np.asarray(formula(X), dtype=np.float64)
-    return fitted, formula, X, score
 
 
 def _fit_arm(
@@ -268,34 +251,39 @@ def _fit_arm(
     """Train the final model of an arm, and evaluate it on out-of-fold scores."""
     held = recipe.held_out(pair.keys)  # no row with cross-fitting
     names = [recipe.model, *rivals]
-    chunk_score, tilt = None, 0.0
+    apart = chunk_score = None
     if recipe.hold_out:
-        least = min(fewest_rows(pair.y, pair.treated, part) for part in (held, ~held))
+        least = min(fewest_rows(pair, part) for part in (held, ~held))
         if least < LEAST:
-            raise InputError(
-                "hold_out",
-                f"a share that leaves at least {LEAST} rows of each arm, with and without the "
-                f"outcome, to train on and to judge on",
-                f"{least} of one kind in {recipe.hold_out:g} of {len(pair.y):,} rows",
-                "Collect more rows, or leave the hold-out out.",
-            )  # fmt: skip
+            raise too_few("hold_out", least)
+    else:
+        bounded = not isinstance(counted_range(pair), Missing)
+        apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
+        names = names[:1]
+    with work.part("the model that is kept", 1.0):
+        fitted = train(pair, _makes(names, recipe), ~held)
+        formula = fitted.estimators[recipe.model].formula()
+        # Rows of other arms may have categories of their own.
+        X = fitted.encoder.accept(pair.trial.X).transform(pair.X)
+        score = np.asarray(formula(X), dtype=np.float64)
+    if apart is None:
         judged = pair.take(held)
-        fitted, formula, X, score = _train_kept(pair, names, recipe, ~held, work)
+        place = np.arange(len(judged.y))
         ranks = fitted.scores(judged.X)
         ranks[recipe.model] = rank = score[held]
         # Halves by other bits of the keys than those of the hold-out.
         fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
-        place = np.arange(len(fold))
-        guarantee, cuts = held_out(judged, rank, recipe.n_candidates, recipe.seed)
-        calibration, quantiles = calibrated(judged, rank), ScoreQuantiles.of(rank, judged.people)
+        guarantee = guaranteed(judged, rank, recipe.n_candidates, seed=recipe.seed)
+        calibration, quantiles = (
+            calibrate(judged.y, rank, **judged.design),
+            ScoreQuantiles.of(rank, judged.people),
+        )
     else:
         judged, place = pair, pair.index
-        bounded = not isinstance(counted_range(pair), Missing)
-        apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
-        fitted, formula, X, score = _train_kept(pair, names[:1], recipe, ~held, work)
         ranks, rank, fold, chunk_score = apart.ranks, apart.rank, apart.fold, apart.chunk_score
-        guarantee, cuts = progressive(pair, apart, recipe)
-        calibration = calibrated(pair, ranks[recipe.model])
+        score_before = chunk_score[pair.index]
+        guarantee = guaranteed(pair, score_before, recipe.n_candidates, parts=apart.parts)
+        calibration = calibrate(pair.y, ranks[recipe.model], **pair.design)
         # In scores of the model that is kept: a rank r stands for the score that cuts off the share
         # 1 - r. A score of several ranks gets the mean of their uplifts.
         quantiles = ScoreQuantiles.of(score)
@@ -317,8 +305,7 @@ def _fit_arm(
     if isinstance(formula, Formula) and formula.is_linear:
         terms = list(map(str, fitted.encoder.get_feature_names_out()))
         (part,) = formula.parts
-        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200
-            linear = linear_terms(part.weight * part.coef, terms, X.std(axis=0))
+        linear = linear_terms(part.weight * part.coef, terms, X.std(axis=0))
     evidence = arm_evidence(
         judged,
         ranks.pop(recipe.model),
@@ -327,16 +314,14 @@ def _fit_arm(
         rivals=ranks,
         predicted=uplift[place],
         guarantee=guarantee,
-        cuts=cuts,
         drivers=describe_drivers(pair.X, score, TOP, linear),
         people=describe_top(binned(pair.X), score),
     )
-    scorer = Scorer(fitted.encoder, formula, calibration, quantiles)
-    if len(pair.trial.roles.arms) > 2:  # a slope orders people whom the calibration ties
-        tilt = TILT * float(pair.trial.benefit.std())
-        high, low = quantiles.score[0], quantiles.score[-1]
-        slope = tilt / (high - low) if high > low else 0.0
-        scorer = replace(scorer, slope=slope, centre=(high + low) / 2)
+    # With several arms, a slope orders people whom the calibration ties.
+    tilt = TILT * float(pair.trial.benefit.std()) if len(pair.trial.roles.arms) > 2 else 0.0
+    high, low = quantiles.score[0], quantiles.score[-1]
+    slope = tilt / (high - low) if high > low else 0.0
+    scorer = Scorer(fitted.encoder, formula, calibration, quantiles, slope, (high + low) / 2)
     uplift = uplift + tilt * (rank - 0.5)
     return _Arm(pair, scorer, evidence, fitted.estimators[recipe.model], uplift, chunk_score)
 
@@ -349,18 +334,17 @@ def _policy(
     budget: float | None,
 ) -> PolicyEvidence:  # fmt: skip
     """Evidence of the policy over all arms, with segments."""
-    fold, failed = recipe.folds(keys), Missing(why=Why.FAILED_CHECK)
-    stops = any(one.evidence.missing == failed for one in fitted)
+    fold = recipe.folds(keys)
+    stops = any(one.evidence.missing == FAILED for one in fitted)
     # Control and first arm, then the other arms: the order in which segments are searched.
     order = np.argsort(np.maximum(trial.arm, 1), kind="stable")
     columns = binned(trial.X.iloc[order].reset_index(drop=True))
     segments = None
     if not stops and trial.groups is None and trial.propensity is None:
         trained = ~recipe.held_out(keys) if recipe.hold_out else fold < recipe.n_folds // 2
-        counted = counted_range(trial)
         segments = find_segments(
             columns, trial.benefit[order], trial.arm[order], trained[order], trial.roles.arms,
-            None if isinstance(counted, Missing) else counted,
+            counted_range(trial),
         )  # fmt: skip
     if len(fitted) == 1:
         return PolicyEvidence(curve=fitted[0].evidence.curve, segments=segments)
@@ -368,9 +352,9 @@ def _policy(
     policy = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_at(uplift, uplift, price, TOP * float(price.max()))
-    guarantee: Certificate | Missing = failed
+    guarantee: Certificate | Missing = FAILED
     if not stops:
-        scores = [(one.pair, one.chunk_score) for one in fitted if one.chunk_score is not None]
+        scores = [(one.pair, one.chunk_score) for one in fitted]
         guarantee = policy_guarantee(trial, scores, recipe, keys, price, budget)
     return replace(
         policy,
@@ -404,23 +388,22 @@ def judge_scores(trial: Trial, score: Any) -> Evidence:
     (pair,) = Pair.each(trial, row_keys(trial))
     pair.check_copies(all_columns=True)
     own = check_column(score, "the scores", trial.n_rows)[pair.index]
-    arm = arm_evidence(pair, own, check=pair.check(), guarantee=held_out(pair, own, 1)[0])
+    arm = arm_evidence(pair, own, check=pair.check(), guarantee=guaranteed(pair, own, 1))
     return _on_new_rows(trial, [arm], PolicyEvidence(curve=arm.curve))
 
 
 def _on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEvidence) -> Evidence:
     """Evidence on rows that no model was trained on."""
-    failed = Missing(why=Why.FAILED_CHECK)
     return Evidence(
         roles=trial.roles, basis=Basis.NEW_ROWS, level=LEVEL, n_rows=trial.n_rows, n_folds=None,
-        arms=tuple(arms), policy=policy, failed_check=any(one.missing == failed for one in arms),
+        arms=tuple(arms), policy=policy, failed_check=any(one.missing == FAILED for one in arms),
     )  # fmt: skip
 
 
 def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     """Evidence of a model on new rows; see :meth:`UpliftModel.evaluate`."""
     trial = _usable(trial)
-    if model.checksum_of(trial) == model.checksum:
+    if model.scorers[0].checksum(trial) == model.checksum:
         warnings.warn(
             "the rows should be new to the model, got those of its fit: the evidence is that of "
             "the fit, where every row was scored by a model that was not trained on it.",
@@ -449,7 +432,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 own,
                 check=pair.check(),
                 predicted=scorer.calibration(own),
-                guarantee=held_out(pair, own, n_candidates)[0],
+                guarantee=guaranteed(pair, own, n_candidates),
                 drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
                 people=describe_top(binned(pair.X), own),
             )
@@ -470,11 +453,10 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
     with the same seed, and all are ranked on the same rows: differences are paired.
     """
     trial = _usable(trial)
-    recipe, outcome = model.recipe, trial.roles.outcome
+    recipe = model.recipe
     for name in names:
-        check_choice(name, "a rival", COMPARABLE)
-        check_able(name, outcome, "a rival", list(COMPARABLE))
-    if model.checksum_of(trial) != model.checksum:
+        check_able(name, trial.roles.outcome, "a rival", COMPARABLE)
+    if model.scorers[0].checksum(trial) != model.checksum:
         raise InputError(
             "trial", "the rows that the model was fitted on, all of them", "other rows",
             "Pass the file of the fit.",
@@ -499,9 +481,7 @@ def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evide
     return replace(model.evidence, arms=tuple(arms))
 
 
-def _info(
-    trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int, messages: Sequence[str]
-) -> Fit:
+def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int) -> Fit:
     encoders = [one.scorer.encoder for one in fitted]
     estimator = fitted[0].estimator
     given = trial.other_arms or {}
@@ -527,7 +507,6 @@ def _info(
         dropped={k: str(v) for one in encoders for k, v in one.dropped_.items()},
         codes=tuple(dict.fromkeys(name for one in encoders for name in one.code_columns)),
         quantities=quantities_of(trial),
-        warnings=tuple(messages),
         decimal=trial.X.attrs.get(DECIMAL),
     )
 
@@ -545,18 +524,3 @@ def quantities_of(trial: Trial) -> tuple[str, ...]:
         if MOST_CODES < len(values) <= most and bool((values == np.rint(values)).all()):
             found.append(name)
     return tuple(found)
-
-
-@contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Collect warnings raised inside; they are raised again afterwards."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        # Rows of other folds of a column of many rare categories: the summary reports these.
-        warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
-        yield messages
-        own = {str(w.message): w for w in caught if issubclass(w.category, UserWarning)}
-        messages.extend(own)
-    for warning in own.values():
-        warnings.warn(warning.message, warning.category, stacklevel=4)

@@ -108,53 +108,47 @@ def describe_drivers(
     >>> first.name, round(first.correlation, 6), first.top, first.rest
     ('age', 1.0, 45.0, 25.0)
     """
-    covariates = encode(features)
+    encoded, skipped = encode(features)
     rank, on_top = pd.Series(score).rank().to_numpy(), top_part(score, share)
     found, n_columns = [], 0
-    for feature in covariates.features:
+    for feature in encoded:
         values = feature.numbers(slice(None))
         known = ~np.isnan(values)
+        inside = on_top[known]
         columns = [values[known]]
         if feature.levels:
             columns = [(values[known] == k).astype(np.float64) for k in range(len(feature.levels))]
         n_columns += len(columns)
         for k, column in enumerate(columns):
-            driver = _driver(feature, k, column, rank[known], on_top[known])
-            found += [] if driver is None else [driver]
+            common = np.median(column)  # a value that most people have is the median
+            n_apart = np.count_nonzero(column != common)
+            n_common = len(column) - n_apart if feature.levels else n_apart
+            if min(n_apart, n_common) < LEAST_ROWS:  # it would be about these people
+                continue
+            top, rest = (_mean(column, part, feature) for part in (inside, 1 - inside))
+            ranks = column if feature.levels else pd.Series(column).rank().to_numpy()
+            with np.errstate(invalid="ignore"):  # a constant score
+                correlation = np.corrcoef(ranks, rank[known])[0, 1]
+            found.append(
+                Driver(
+                    name=short(feature.name),
+                    category=short(feature.levels[k]) if feature.levels else None,
+                    correlation=plain(correlation),
+                    top=top,
+                    rest=rest,
+                    difference=None
+                    if top is None or rest is None
+                    else (top - rest) / float(column.std()),
+                    is_date=feature.start is not None,
+                )
+            )
     found.sort(key=lambda one: -abs(one.correlation or 0.0))
     return Drivers(
         share=share,
         drivers=tuple(found[:MOST_DRIVERS]),
         n_columns=n_columns,
-        skipped=tuple(short(text) for text in covariates.skipped[:MOST_DRIVERS]),
+        skipped=tuple(short(text) for text in skipped[:MOST_DRIVERS]),
         linear=linear,
-    )
-
-
-def _driver(
-    feature: Feature, k: int, values: Floats, rank: Floats, on_top: Floats
-) -> Driver | None:
-    """Driver of one column; None if it would describe fewer than 20 people.
-
-    ``rank``: of the score.
-    """
-    common = np.median(values)  # a value that most people have is the median
-    n_apart = np.count_nonzero(values != common)
-    if min(n_apart, len(values) - n_apart if feature.levels else n_apart) < LEAST_ROWS:
-        return None
-    top, rest = (_mean(values, part, feature) for part in (on_top, 1 - on_top))
-    ranks = values if feature.levels else pd.Series(values).rank().to_numpy()
-    deviation = float(values.std())
-    return Driver(
-        name=short(feature.name),
-        category=short(feature.levels[k]) if feature.levels else None,
-        correlation=_correlation(ranks, rank),
-        top=top,
-        rest=rest,
-        difference=None
-        if top is None or rest is None or not deviation
-        else (top - rest) / deviation,
-        is_date=feature.start is not None,
     )
 
 
@@ -164,12 +158,6 @@ def _mean(values: Floats, part: Floats, feature: Feature) -> float | None:
     if about < LEAST_ROWS - 1e-6:
         return None
     return float(np.average(values, weights=part)) + (feature.start or 0.0)
-
-
-def _correlation(first: Floats, second: Floats) -> float | None:
-    first, second = first - first.mean(), second - second.mean()
-    scale = float(np.sqrt((first @ first) * (second @ second)))
-    return float(first @ second) / scale if scale > 0 else None
 
 
 def linear_terms(coef: Floats, names: Sequence[str], deviation: Floats) -> tuple[Term, ...]:

@@ -83,10 +83,8 @@ def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]
 
 def _places(scorer: Scorer) -> dict[str, NDArray[np.intp]]:
     """Indices of the encoded features of each raw column."""
-    found: dict[str, list[int]] = {}
-    for place, term in enumerate(scorer.encoder.terms_):
-        found.setdefault(term.column, []).append(place)
-    return {name: np.array(places) for name, places in found.items()}
+    names = np.array([term.column for term in scorer.encoder.terms_], dtype=object)
+    return {name: np.flatnonzero(names == name) for name in dict.fromkeys(names)}
 
 
 def _in_words(

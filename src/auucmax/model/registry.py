@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from auucmax import baselines, estimators
@@ -45,13 +45,7 @@ def able_models(kind: str) -> list[str]:
     return [name for name, make in COMPARABLE.items() if binary or not make(0).needs_binary]
 
 
-def rivals_of(model: str, kind: str) -> tuple[str, ...]:
-    """The default rivals of a model."""
-    able = able_models(kind)
-    return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able and name != model)
-
-
-def check_able(name: str, outcome: Outcome, parameter: str, names: list[str]) -> None:
+def check_able(name: str, outcome: Outcome, parameter: str, names: Iterable[str]) -> None:
     """Raise an InputError for models that do not support the outcomes."""
     able = [known for known in able_models(outcome.kind) if known in names]
     if name not in able:

@@ -29,7 +29,7 @@ from auucmax.data.binning import Binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
-from auucmax.results import ArmContrast, Segment, Segments
+from auucmax.results import ArmContrast, Missing, Range, Segment, Segments
 
 SEARCHED = 12  #: columns among which pairs of splits are searched, at most
 LEAST_PART = 0.05  #: of the rows in a segment
@@ -41,19 +41,14 @@ Arms = NDArray[np.intp]  # 0 for the control
 
 
 class Side(NamedTuple):
-    """A condition on a column: the bins it admits.
+    """A condition on a column: the cells it admits, missing values and then each bin.
 
     Missing values are on the side that does not hold the first bin.
     """
 
     column: Binned
-    bins: Bools
+    cells: Bools
     words: str
-
-    @property
-    def cells(self) -> Bools:
-        """Which cells it admits: missing values, then each bin."""
-        return np.append(not self.bins[0], self.bins)
 
     def holds(self) -> Bools:
         """Whether the condition holds for each row, (n,)."""
@@ -63,7 +58,7 @@ class Side(NamedTuple):
         """The condition in words; missing values are named if 20 people of each arm have none."""
         missing = np.bincount(arm[self.column.code < 0], minlength=int(arm.max()) + 1)
         enough = missing.min() >= LEAST_ROWS
-        return f"{self.words} or missing" if enough and not self.bins[0] else self.words
+        return f"{self.words} or missing" if enough and self.cells[0] else self.words
 
 
 Rule = tuple[Side, ...]
@@ -75,7 +70,7 @@ def find_segments(
     arm: Arms,
     trained: Bools,
     names: Sequence[str],
-    counted: tuple[float, float] | None,
+    counted: Range | Missing,
 ) -> Segments | None:
     """Find segments on some rows, and estimate effects on the others.
 
@@ -87,7 +82,7 @@ def find_segments(
     y, arm : (n,) independent outcomes of arms of equal propensity, and codes 0 (control) to K.
     trained : (n,) the rows that segments are grown on.
     names : K + 1 labels of the arms.
-    counted : the range of outcomes that certificates count; None for no certificate.
+    counted : the range of outcomes that certificates count, or why there is no certificate.
 
     All intervals hold together at 95%, and so do all guaranteed bounds. None if the other rows
     show no difference between the effects of the segments (chi-square test at 5%).
@@ -109,11 +104,9 @@ def find_segments(
     effects = means[:, 1:] - means[:, :1]
     pairs = list(combinations(range(len(names)), 2))
     level = 1 - DELTA / (len(pairs) * len(rules))
-    code, bounds = np.full(len(y), -1), []
-    for number, own in enumerate(others):
-        code[own] = number
+    code, bounds = np.select(others, range(len(rules)), -1), []
     for k in range(1, len(names)):
-        if counted is None:
+        if isinstance(counted, Missing):
             break
         # Lower bounds on the effect of arm k, that hold together in all segments for all arms.
         kept = (code >= 0) & np.isin(arm, (0, k))
@@ -239,16 +232,16 @@ def grow(columns: Sequence[Binned], y: Floats, arm: Arms, some: Any, least: int)
     for a in range(len(columns)):
         tables = [
             _sums(codes[a] * size + code, sizes[a] * size, arm, centred, n_arms).reshape(
-                -1, sizes[a], size
+                3, n_arms, sizes[a], size
             )
             for code, size in zip(codes, sizes, strict=True)
         ]
         for pair in sides[a]:
             value, rules = 0.0, list[Rule]()
             for side in pair:
-                sums = [table[:, side.cells].sum(axis=1) for table in tables]
+                sums = [table[:, :, side.cells].sum(axis=2) for table in tables]
                 # The rows of a side are split once more by another column, or not at all.
-                own = float(_values(sums[0].sum(axis=1)[:, None], least)[0])
+                own = float(_values(sums[0].sum(axis=2, keepdims=True), least)[0])
                 leaves: list[Rule] = [(side,)]
                 for b in range(len(columns)):
                     again, both = _best_split(sides[b], sums[b], least)
@@ -273,25 +266,24 @@ def _best_split(
 ) -> tuple[float, tuple[Side, Side]]:
     """Best split from sums, and its value: minus infinity if all leave too few
     rows."""
-    left = np.stack([sums[:, yes.cells].sum(axis=1) for yes, _ in sides], axis=1)
-    values = _values(np.hstack([left, sums.sum(axis=1)[:, None] - left]), least)
+    left = sums @ np.column_stack([yes.cells for yes, _ in sides])
+    values = _values(np.dstack([left, sums.sum(axis=2, keepdims=True) - left]), least)
     both = values.reshape(2, -1).sum(axis=0)
     best = int(both.argmax())
     return float(both[best]), sides[best]
 
 
 def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
-    """Rows, sums and squared sums of y by arm and cell, (3 arms, cells)."""
-    cell, n_cells = arm * size + code, n_arms * size
-    found = [np.bincount(cell, weights=w, minlength=n_cells) for w in (None, y, y**2)]
-    parts = np.stack([own.reshape(n_arms, size) for own in found], axis=1)
-    return parts.reshape(3 * n_arms, size).astype(np.float64)
+    """Rows, sums and squared sums of y by arm and cell, (3, arms, cells)."""
+    cell = arm * size + code
+    found = [np.bincount(cell, own, n_arms * size) for own in (None, y, y**2)]
+    return np.array(found, dtype=np.float64).reshape(3, n_arms, size)
 
 
 def _values(sums: Floats, least: int) -> Floats:
     """Split criterion n (tau^2 - 2 v) summed over pairs of arms; minus infinity if it has too
     few rows of an arm."""
-    n, total, squares = sums.reshape(-1, 3, sums.shape[1]).transpose(1, 0, 2)
+    n, total, squares = sums
     counted = np.maximum(n, 1.0)
     mean = total / counted
     noise = np.maximum(squares / counted - mean**2, 0.0) / counted
@@ -313,7 +305,8 @@ def _sides(column: Binned) -> list[tuple[Side, Side]]:
         elif n == 2:
             words = f"= {column.names[0]}", f"= {column.names[1]}"
         yes, no = (f"{column.name} {word}" for word in words)
-        found.append((Side(column, bins, yes), Side(column, ~bins, no)))
+        cells = np.append(~bins[:1], bins)
+        found.append((Side(column, cells, yes), Side(column, ~cells, no)))
     return found
 
 

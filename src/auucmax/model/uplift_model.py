@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -54,6 +54,10 @@ class Scorer:
     def uplift(self, score: Floats) -> Floats:
         """Uplifts for scores, (n,)."""
         return self.calibration(score) + self.slope * (score - self.centre)
+
+    def checksum(self, trial: Trial) -> Checksum:
+        """The checksum of the rows of a trial."""
+        return Checksum.of(self.encoder.transform(trial.X), trial.benefit, trial.arm)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,21 +144,15 @@ class UpliftModel(Shown):
         both = np.stack([scores, self.uplift_of(scores)], axis=2)
         return pd.DataFrame(both.reshape(len(scores), -1), columns=self.score_names)
 
-    def checksum_of(self, trial: Trial) -> Checksum:
-        """The checksum of the rows of a trial."""
-        encoded = self.scorers[0].encoder.transform(trial.X)
-        return Checksum.of(encoded, trial.benefit, trial.arm)
-
     def has_people(self, table: Any) -> bool:
         """Whether a table has exactly the people of the fit, by their features."""
         table = table_of(table, (), self.roles.columns)
         if len(table) != self.checksum.n_rows:
             return False
-        encoder = self.scorers[0].encoder
-        names = [column.name for column in encoder.columns_]
-        if not {*names} <= {*table.columns}:
+        scorer = self.scorers[0]
+        if not {*scorer.columns} <= {*table.columns}:
             return False
-        hashes = row_hashes(encoder.transform(table[names]))
+        hashes = row_hashes(scorer.encoder.transform(table[scorer.columns]))
         return int(hashes.sum()) % MODULUS == self.checksum.features
 
     def read(
@@ -196,25 +194,15 @@ class UpliftModel(Shown):
 
         return with_rivals(self, self.read(trial), names)
 
-    def target(
-        self,
-        people: Any,
-        *,
-        share: float | None = None,
-        budget: float | None = None,
-        cost: Any = None,
-        value: float | None = None,
-        limits: Any = None,
-        exclude: Iterable[Any] | None = None,
-        reasons: bool = False,
-    ) -> Any:
-        """Choose whom to treat; see :func:`auucmax.model.chosen.target`."""
+    def target(self, people: Any, **terms: Any) -> Any:
+        """Choose whom to treat of a table; see :func:`auucmax.model.chosen.target`.
+
+        ``terms`` are a share, a budget with its cost, or cost and value, and optionally limits,
+        exclude and reasons.
+        """
         from auucmax.model.chosen import target
 
-        return target(
-            self, people, share=share, budget=budget, cost=cost, value=value, limits=limits,
-            exclude=exclude, reasons=reasons,
-        )  # fmt: skip
+        return target(self, people, **terms)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to a file, atomically."""

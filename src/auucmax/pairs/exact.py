@@ -24,7 +24,6 @@ keeps a copy of X with the rows of a class together, so it is for the smaller da
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from math import comb, factorial, perm
 from typing import NamedTuple
@@ -62,64 +61,44 @@ def sorted_pair_sums(
     array([0., 1.])
     """
     p = surrogate.p
-    factors = [(-1) ** order * perm(p, order) for order in range(min(p, 2) + 1)]
+    n_levels = len(gaps) // 2
     losses, derivatives = np.zeros(2), np.zeros((3, len(score)))
     for arm, multiplier in enumerate(multipliers):
-        for own, others, gap, wins in _meetings(score, codes, gaps, arm):
-            side = 1.0 if wins else -1.0
-            v = gap if weight is None else gap * weight[others]
-            sums = _PowerSums(side * score[others], v, p)
-            found = sums(surrogate.mu - side * score[own], [p - k for k in range(len(factors))])
-            if wins:
-                losses[arm] += (found[0] if weight is None else weight[own] * found[0]).sum()
-            for order in range(1, len(factors)):
-                # A loser's score enters z with a minus, so its odd derivatives change sign.
-                sign = side if order == 1 else 1.0
-                derivatives[order, own] += sign * multiplier * factors[order] * found[order]
+        first, end = arm * n_levels, (arm + 1) * n_levels
+        members = np.flatnonzero((codes >= first) & (codes < end))
+        members = members[np.argsort(score[members])]
+        arm_codes = codes[members]
+        for c in range(first, end):
+            own = members[arm_codes == c]
+            # A class wins over those that follow, and loses to those before it.
+            for side, is_met in ((1, arm_codes > c), (-1, arm_codes < c)):
+                met = members[is_met][::side]
+                if not (len(own) and len(met)):
+                    continue
+                v = (gaps[c] if side > 0 else gaps[:, c])[codes[met]]
+                if weight is not None:
+                    v = v * weight[met]
+                x = side * score[met]
+                centre = float((x[0] + x[-1]) / 2)
+                t = surrogate.mu - side * score[own]
+                above = np.searchsorted(x, -t, side="right")
+                suffix = []
+                for _ in range(p + 1):  # the last zero: no point lies above
+                    suffix.append(np.append(np.cumsum(v[::-1])[::-1], 0.0)[above])
+                    v = v * (x - centre)
+                t += centre
+                for order in range(min(p, 2) + 1):
+                    e = p - order
+                    found = np.sum([comb(e, k) * t ** (e - k) * suffix[k] for k in range(e + 1)], 0)
+                    if order:
+                        # A loser's score enters z with a minus: its odd derivatives change sign.
+                        found *= perm(p, order) * (-side) ** order
+                        derivatives[order, own] += multiplier * found
+                    elif side > 0:
+                        losses[arm] += (found if weight is None else weight[own] * found).sum()
     if weight is not None:
         derivatives *= weight
     return PairSums(losses, derivatives[1], derivatives[2])
-
-
-def _meetings(
-    score: Floats, codes: NDArray[np.int8], gaps: Floats, arm: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats, bool]]:
-    """Rows of a class, the rows of an arm that they meet, what a pair counts, and who should win.
-
-    The others come in the order of their scores, for losers in the reverse: an arm is sorted once.
-    """
-    n_levels = len(gaps) // 2
-    classes = range(arm * n_levels, (arm + 1) * n_levels)
-    members = np.flatnonzero((codes >= classes[0]) & (codes <= classes[-1]))
-    members = members[np.argsort(score[members])]
-    own_codes = codes[members]
-    for c in classes:
-        own = members[own_codes == c]
-        for wins, others in ((True, own_codes > c), (False, own_codes < c)):
-            met = members[others] if wins else members[others][::-1]
-            if len(own) and len(met):
-                yield own, met, (gaps[c] if wins else gaps[:, c])[codes[met]], wins
-
-
-class _PowerSums:
-    """T_e(t) = sum_j v_j (t + x_j)^e over the j with t + x_j > 0, for sorted x and weights v."""
-
-    def __init__(self, x: Floats, v: Floats, largest_power: int) -> None:
-        self.x, self.centre = x, float((x[0] + x[-1]) / 2)
-        self.suffix = []
-        for _ in range(largest_power + 1):
-            # Entry k: sum over points k, k+1, ...; a last zero for "no point lies above".
-            self.suffix.append(np.append(np.cumsum(v[::-1])[::-1], 0.0))
-            v = v * (x - self.centre)
-
-    def __call__(self, t: Floats, powers: list[int]) -> list[Floats]:
-        first = np.searchsorted(self.x, -t, side="right")
-        suffix = [s[first] for s in self.suffix]
-        shifted = t + self.centre
-        return [
-            np.asarray(sum(comb(e, k) * shifted ** (e - k) * suffix[k] for k in range(e + 1)))
-            for e in powers
-        ]
 
 
 _CHUNK = 4096  # rows of a Gram product, so that the weighted rows stay in the cache
@@ -145,30 +124,23 @@ class _Side(NamedTuple):
         """Slice of each class among the rows of this side."""
         return [slice(a, b) for a, b in pairwise((self.edges - self.edges[0]).tolist())]
 
-    def powers(self, degree: int) -> list[Floats]:
-        """Powers weight * distance^k for k = 0 .. degree."""
-        powers = [np.ones(len(self.distance)) if self.weight is None else self.weight]
-        for _ in range(degree):
-            powers.append(powers[-1] * self.distance)
-        return powers
-
     def sums(self, degree: int) -> Floats:
         """Power sums by class, (degree + 1, classes)."""
-        return np.array([self._sums_of(rows, degree) for rows in self.classes]).T
-
-    def _sums_of(self, rows: slice, degree: int) -> list[float]:
-        # By products with the distances, half of which need no array of their own.
-        distance = self.distance[rows]
-        power = distance
-        sums = [float(len(distance)), float(distance.sum())]
-        if self.weight is not None:
-            weight = self.weight[rows]
-            power = weight * distance
-            sums = [float(weight.sum()), float(power.sum())]
-        for _ in range(2, degree + 1):
-            sums.append(float(power @ distance))
-            power = power * distance if len(sums) <= degree else power
-        return sums[: degree + 1]
+        found = []
+        for rows in self.classes:
+            # By products with the distances, half of which need no array of their own.
+            distance = self.distance[rows]
+            power = distance
+            sums = [float(len(distance)), float(distance.sum())]
+            if self.weight is not None:
+                weight = self.weight[rows]
+                power = weight * distance
+                sums = [float(weight.sum()), float(power.sum())]
+            for _ in range(2, degree + 1):
+                sums.append(float(power @ distance))
+                power = power * distance if len(sums) <= degree else power
+            found.append(sums[: degree + 1])
+        return np.array(found).T
 
 
 class PolynomialPairs:
@@ -216,7 +188,11 @@ class PolynomialPairs:
             ours, theirs = winners.sums(p) @ gaps, losers.sums(p) @ gaps.T
             bend[winners.rows] += self._derivatives(winners, multiplier * theirs, 2)
             bend[losers.rows] += self._derivatives(losers, multiplier * ours, 2)
-            cross += multiplier * self._cross(winners, losers, gaps)
+            # Weighted sum of x_i x_j' over pairs, times the second derivative.
+            ours, theirs = (self._vector_sums(side, p) for side in (winners, losers))
+            scale = multiplier * (p + 2) * (p + 1)
+            for k in range(p + 1):
+                cross += scale * comb(p, k) * (ours[p - k].T @ (gaps @ theirs[k]))
         for start in range(0, len(bend), _CHUNK):
             x = self.X[start : start + _CHUNK]
             gram += (x * bend[start : start + _CHUNK, None]).T @ x
@@ -263,15 +239,11 @@ class PolynomialPairs:
             value *= own.weight
         return value
 
-    def _cross(self, winners: _Side, losers: _Side, gaps: Floats) -> Floats:
-        """Weighted sum of x_i x_j' over pairs, times the second derivative."""
-        p = self.surrogate.p - 2
-        scale = self.surrogate.p * (self.surrogate.p - 1)
-        ours, theirs = (self._vector_sums(side, p) for side in (winners, losers))
-        terms = [comb(p, k) * (ours[p - k].T @ (gaps @ theirs[k])) for k in range(p + 1)]
-        return np.asarray(scale * np.sum(terms, axis=0))
-
     def _vector_sums(self, side: _Side, degree: int) -> Floats:
         """Power sums times x by class, (degree + 1, classes, d)."""
-        powers, X = np.array(side.powers(degree)), self.X[side.rows]
-        return np.stack([powers[:, c] @ X[c] for c in side.classes], axis=1)
+        powers = [np.ones(len(side.distance)) if side.weight is None else side.weight]
+        for _ in range(degree):
+            powers.append(powers[-1] * side.distance)
+        stacked = np.array(powers)
+        X = self.X[side.rows]
+        return np.stack([stacked[:, c] @ X[c] for c in side.classes], axis=1)

@@ -41,9 +41,10 @@ class PairField:
 
     Examples
     --------
-    >>> from auucmax.pairs import code_rows, s_log
+    >>> from auucmax.pairs import PairRows, code_rows, s_log
     >>> codes = code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
-    >>> summary = PairSummary.from_scores(np.array([2.0, 0.0, 1.0, 1.0]), codes, width=1 / 20)
+    >>> rows, bins = PairRows.of_scores(np.array([2.0, 0.0, 1.0, 1.0]), codes), Bins(1 / 20, 0, 41)
+    >>> summary = PairSummary.from_rows(rows, np.ones(1), bins)
     >>> PairField(summary, s_log()).losses.round(6)  # s(2), s(0)
     array([0.183118, 1.      ])
     """
@@ -96,24 +97,19 @@ class PairField:
         if (order, degree) not in self._kept:
             # A loser's score enters z with a minus, so its odd derivatives change sign.
             sign = -1.0 if order % 2 else 1.0
+            ours, theirs = (
+                spectra[:, :, :, : degree + 1]
+                for spectra in (self._winner_spectra, self._loser_spectra)
+            )
             self._kept[order, degree] = self._met(
-                lambda *cut: self._exerted_on(
-                    True, order, self._loser_spectra[cut][:, : degree + 1]
-                ),
-                lambda *cut: (
-                    sign
-                    * self._exerted_on(False, order, self._winner_spectra[cut][:, : degree + 1])
-                ),
+                lambda *cut: self._exerted_on(True, order, theirs[cut]),
+                lambda *cut: sign * self._exerted_on(False, order, ours[cut]),
             )
         return self._kept[order, degree]
 
     def gradient(self) -> Floats:
-        """Gradient of ``value`` in w from vector moments; (d,)."""
-        if self.summary.vectors is None:
-            raise ValueError(
-                "the summary should have vector moments, got none. "
-                "Make it with PairSummary.from_rows(..., vectors=True)."
-            )
+        """Gradient of ``value`` in w from vector moments, which the summary needs; (d,)."""
+        assert self.summary.vectors is not None
         return np.tensordot(self.coefficients(1), self.summary.vectors, axes=3)
 
     def cross(self, vectors: Floats) -> Floats:
@@ -136,7 +132,12 @@ class PairField:
         pair of bins contributes the largest error of its cell times the weights in the two bins.
         """
         spectrum = error_spectrum(self.surrogate, self.bins.width, self._n_fft, order)
-        rounding = self._rounding(order)
+        # Rounding: 1e-14 of the largest term, 1e-15 of a score.
+        width, low, size = self.bins
+        z = np.arange(-size, size + 1) * width
+        term, slope = (np.abs(self.surrogate.derivative(z, k)).max() for k in (order, order + 1))
+        largest_score = max(abs(low), abs(low + size)) * width
+        rounding = float(1e-14 * term + 1e-15 * largest_score * slope)
 
         def caused(towards: Complexes, spectra: Complexes, side: Floats) -> Floats:
             errors = irfft(towards * spectra[:, 0], self._n_fft)[: self.bins.size]
@@ -157,14 +158,6 @@ class PairField:
             bound += step * abs(self.multipliers[arm]) * float(paid)
         return bound
 
-    def _rounding(self, order: int) -> float:
-        """Allowance for rounding: 1e-14 of the largest term, 1e-15 of a score."""
-        width, first, size = self.bins
-        z = np.arange(-size, size + 1) * width
-        term, slope = (np.abs(self.surrogate.derivative(z, k)).max() for k in (order, order + 1))
-        largest_score = max(abs(first), abs(first + size)) * width
-        return float(1e-14 * term + 1e-15 * largest_score * slope)
-
     def largest(self, order: int) -> float:
         """Largest |derivative| over occupied bin centres, for a row of weight 1."""
         centres = np.abs(self.coefficients(order)[:, :, 0])
@@ -178,21 +171,19 @@ class PairField:
         The functions say what rows on the other side of a threshold, of an arm and a number, do to
         those on this one; a threshold counts its step times the multiplier of the arm.
         """
-        result = None
-        n_cuts = self._steps.shape[1]
-        for arm, multiplier in enumerate(self.multipliers):
-            # The field of a threshold is met by all classes on its side: add up from the far end.
-            for function, cuts, first in (
-                (on_winners, range(n_cuts)[::-1], 0),
-                (on_losers, range(n_cuts), 1),
-            ):
-                met: Floats | float = 0.0
-                for cut in cuts:
-                    met = met + multiplier * self._steps[arm, cut] * function(arm, cut)
-                    if result is None:
-                        result = np.zeros((2, n_cuts + 1, *np.shape(met)))
-                    result[arm, cut + first] += met
-        assert result is not None  # there is a threshold
+        above, below = (
+            np.array(
+                [
+                    [m * step * function(arm, cut) for cut, step in enumerate(self._steps[arm])]
+                    for arm, m in enumerate(self.multipliers)
+                ]
+            )
+            for function in (on_winners, on_losers)
+        )
+        # The field of a threshold is met by all classes on its side: add up from the far end.
+        result = np.zeros((2, above.shape[1] + 1, *above.shape[2:]))
+        result[:, :-1] += above[:, ::-1].cumsum(axis=1)[:, ::-1]
+        result[:, 1:] += below.cumsum(axis=1)
         return result.reshape(-1, *result.shape[2:])
 
     def _exerted_on(self, winners: bool, order: int, opponents: Complexes) -> Floats:
@@ -239,7 +230,9 @@ def cell_polynomials(
     solve = np.linalg.inv(np.vander(points, increasing=True))
     values = surrogate.derivative((offsets[:, None] + points) * width, order)
     alpha = values @ solve.T
-    knotted = _knotted(surrogate, width, offsets)
+    # Cells with the knot strictly inside, up to rounding.
+    knot = np.inf if surrogate.knot is None else surrogate.knot
+    knotted = np.abs(offsets - knot / width) < 1.0 - 1e-9
     if knotted.any():
         fine = np.linspace(-1.0, 1.0, 2001)
         powers = np.vander(fine, degree + 1, increasing=True)
@@ -268,13 +261,14 @@ def cell_spectrum(
     surrogate: Surrogate, width: float, n_fft: int, order: int, degree: int = DEGREE
 ) -> Complexes:
     """Fourier transform of the coefficients, shape (degree + 1, n_fft // 2 + 1)."""
-    return _over_offsets(cell_polynomials(surrogate, width, _fft_offsets(n_fft), order, degree).T)
+    alpha = cell_polynomials(surrogate, width, _fft_offsets(n_fft), order, degree)
+    return np.asarray(rfft(alpha.T))
 
 
 @lru_cache(maxsize=24)
 def error_spectrum(surrogate: Surrogate, width: float, n_fft: int, order: int) -> Complexes:
     """Fourier transform of the cell errors, shape (n_fft // 2 + 1,)."""
-    return _over_offsets(cell_errors(surrogate, width, _fft_offsets(n_fft), order))
+    return np.asarray(rfft(cell_errors(surrogate, width, _fft_offsets(n_fft), order)))
 
 
 @lru_cache(maxsize=64)
@@ -312,15 +306,3 @@ def bins_per_length(surrogate: Surrogate, accuracy: float) -> int:
 def _fft_offsets(n_fft: int) -> NDArray[np.int64]:
     """Offsets in the order of a circular convolution: 0, 1, ..., then negative ones."""
     return np.fft.fftfreq(n_fft, 1.0 / n_fft).round().astype(np.int64)
-
-
-def _over_offsets(values: Floats) -> Complexes:
-    result: Complexes = rfft(values, axis=-1)
-    return result
-
-
-def _knotted(surrogate: Surrogate, width: float, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Cells with the knot strictly inside (up to rounding)."""
-    if surrogate.knot is None:
-        return np.zeros(len(offsets), dtype=bool)
-    return np.abs(offsets - surrogate.knot / width) < 1.0 - 1e-9

@@ -29,17 +29,8 @@ class _Placed(NamedTuple):
     outside: int
 
 
-def _placed(
-    X: NDArray[Any],
-    codes: NDArray[np.int8],
-    weight: Floats,
-    w: Floats,
-    scale: float,
-    first: int,
-    count: int,
-    start: int,
-    stop: int,
-) -> Iterator[_Placed]:
+def _placed(X, codes, weight, w, scale, first, count, start, stop):
+    """Bin and offset of each row, some rows at a time."""
     for i, x in parts(X, start, stop):
         span = slice(i, i + len(x))
         position = (x @ w) * scale
@@ -51,7 +42,7 @@ def _placed(
         yield _Placed(x, part_weight, codes[span], inside, position - floor - 0.5, outside)
 
 
-def _horner(part: _Placed, coefficients: Floats) -> Floats:
+def _horner(part, coefficients):
     own = coefficients[part.code, part.cell]
     value = own[:, -1].copy()
     for p in range(own.shape[1] - 2, -1, -1):

@@ -9,40 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_column
 from auucmax.pairs import passes
 from auucmax.pairs.exact import PolynomialPairs
 from auucmax.pairs.field import PairField
-from auucmax.pairs.objective import ArrayPairs, Pairs, ScoreRange
+from auucmax.pairs.objective import ArrayPairs, Pairs
 from auucmax.pairs.passes import Bins, PairRows
 from auucmax.pairs.summary import PairSummary, box_range
 from auucmax.pairs.surrogates import PolynomialSurrogate
 from auucmax.rows import Extremes
 
-T = TypeVar("T")
 #: A function of rows whose values for different rows add up.
 Sum = Callable[[PairRows], Any]
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
 ROUGH_ROWS = 2**20  #: that a rough Hessian is made from
 HESSIAN_BINS = 256  #: for a surrogate with a knot
-
-
-class Last(Generic[T]):
-    """Cache for the last w, since value, gradient and Hessian are requested in turn."""
-
-    def __init__(self) -> None:
-        self._kept: tuple[Floats, T] | None = None
-
-    def of(self, w: Floats, make: Callable[[Floats], T]) -> T:
-        if self._kept is None or not np.array_equal(self._kept[0], w):
-            self._kept = w.copy(), make(w)
-        return self._kept[1]
 
 
 class LinearPairs(Pairs):
@@ -56,12 +43,7 @@ class LinearPairs(Pairs):
 
     def __init__(self, totals: Floats, n_rows: int, **options: Any) -> None:
         super().__init__(totals, n_rows, **options)
-        self._last_field: Last[PairField | None] = Last()
-        self._last_coarse: Last[PairField] = Last()
-
-    @property
-    def n_features(self) -> int:
-        return len(self.low)
+        self._kept: dict[str, tuple[bytes, Any]] = {}
 
     def _totals(self, *sums: Sum) -> list[Any]:
         """The sums over all rows."""
@@ -87,9 +69,17 @@ class LinearPairs(Pairs):
         w = self._check_w(w)
         return self._hessian_of(self._hessian_field(w), w, self._totals)
 
+    def _last(self, name: str, w: Floats, make: Callable[[Floats], Any]) -> Any:
+        """Result of the last w, since value, gradient and Hessian are requested in turn."""
+        key = w.tobytes()
+        if name not in self._kept or self._kept[name][0] != key:
+            self._kept[name] = key, make(w)
+        return self._kept[name][1]
+
     def field_at(self, w: Floats) -> PairField | None:
         """Field of the scores X w; None if only sorting is accurate."""
-        return self._last_field.of(w, self._accurate_field)
+        field: PairField | None = self._last("field", w, self._accurate_field)
+        return field
 
     def _accurate_field(self, w: Floats) -> PairField | None:
         field: PairField | None = None
@@ -127,12 +117,13 @@ class LinearPairs(Pairs):
                 f"the surrogate should have a second derivative, got {self.surrogate}, which has a "
                 f"kink. Use s_poly(mu, p=2) or s_poly(mu, p=3)."
             )
-        return self._last_coarse.of(w, self._coarse_field)
+        coarse: PairField = self._last("coarse", w, self._coarse_field)
+        return coarse
 
     def _coarse_field(self, w: Floats) -> PairField:
         span = self._range(w)
         width = self._dividing_width(span, HESSIAN_BINS)
-        bins = self._at_most(Bins.covering(span.low, span.high, width))
+        bins = self._at_most(Bins.covering(*span, width))
         return self._field_of(self._summarise(w, bins))
 
     def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
@@ -141,23 +132,23 @@ class LinearPairs(Pairs):
         (summary,) = self._totals(partial(PairSummary.from_rows, w=w, bins=bins))
         return summary
 
-    def _range(self, w: Floats) -> ScoreRange:
+    def _range(self, w: Floats) -> tuple[float, float]:
         """Bounds on the scores; exact only if loose bounds need too many bins."""
-        span = ScoreRange(*box_range(self.low, self.high, w))
+        span = box_range(self.low, self.high, w)
         width, most = next(self._widths(span), (self._dividing_width(span, HESSIAN_BINS), 2**30))
-        if Bins.covering(span.low, span.high, width).size > most:
+        if Bins.covering(*span, width).size > most:
             return self._exact_range(w)
         return span
 
-    def _exact_range(self, w: Floats) -> ScoreRange:
+    def _exact_range(self, w: Floats) -> tuple[float, float]:
         (extremes,) = self._totals(partial(_score_extremes, w=w))
-        return ScoreRange(float(extremes.low), float(extremes.high))
+        return float(extremes.low), float(extremes.high)
 
     def _check_w(self, w: ArrayLike) -> Floats:
         w = np.ascontiguousarray(w, dtype=np.float64)
-        if w.shape != (self.n_features,) or not np.isfinite(w).all():
+        if w.shape != (len(self.low),) or not np.isfinite(w).all():
             raise ValueError(
-                f"w should hold {self.n_features} finite numbers, one a column of X; got an "
+                f"w should hold {len(self.low)} finite numbers, one a column of X; got an "
                 f"array of shape {w.shape}"
                 + ("." if np.isfinite(w).all() else " with NaN or infinite entries.")
                 + " Check the step that produced it."
@@ -205,7 +196,14 @@ class PairObjective(ArrayPairs, LinearPairs):
         extremes: tuple[Floats, Floats] | None = None,
         **options: Any,
     ) -> None:
-        matrix = _check_matrix(X, len(np.asarray(y)))
+        matrix, n_rows = np.asarray(X), len(np.asarray(y))
+        if matrix.ndim != 2 or len(matrix) != n_rows or matrix.shape[1] == 0:
+            raise ValueError(
+                f"X should have shape ({n_rows}, d), a row for each y and at least one column; got "
+                f"{matrix.shape}. Pass the rows of y, in their order."
+            )
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
         if sample_weight is not None:
             weight = check_column(sample_weight, "sample_weight", len(matrix))
             if not weight.all():  # rows of weight 0 are no rows
@@ -214,8 +212,14 @@ class PairObjective(ArrayPairs, LinearPairs):
                 y, treatment = np.asarray(y)[kept], np.asarray(treatment)[kept]
         super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
         self.rows = PairRows(matrix, self.codes, self.sample_weight, self.levels.n_classes)
-        self.low, self.high = _check_finite(extremes or passes.column_range(matrix))
-        self._last_scores: Last[Floats] = Last()
+        self.low, self.high = extremes or passes.column_range(matrix)
+        bad = np.flatnonzero(~np.isfinite(self.low) | ~np.isfinite(self.high))
+        if len(bad):
+            raise ValueError(
+                f"X should hold finite numbers, got NaN or infinity in column {bad[0]}"
+                + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
+                + ". Impute or drop them first."
+            )
         self._polynomial: PolynomialPairs | None = None
         if (
             isinstance(self.surrogate, PolynomialSurrogate)
@@ -258,20 +262,17 @@ class PairObjective(ArrayPairs, LinearPairs):
         weight = None if weight is None else weight[::step]
         few = PairRows(X[::step], codes[::step], weight, n_classes)
         repeat = len(codes) / len(few.codes)
-
-        def totals(*sums: Sum) -> list[Any]:
-            return [repeat * one(few) for one in sums]
-
-        return self._hessian_of(self._hessian_field(w), w, totals)
+        field = self._hessian_field(w)
+        return self._hessian_of(field, w, lambda *sums: [repeat * one(few) for one in sums])
 
     def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
         """Exact polynomial path and its scores, if no pair reaches the knot."""
         if self._polynomial is None:
             return None
-        score = self._last_scores.of(w, self._polynomial.scores)
+        score = self._last("scores", w, self._polynomial.scores)
         return (self._polynomial, score) if self._polynomial.holds(score) else None
 
-    def _range(self, w: Floats) -> ScoreRange:
+    def _range(self, w: Floats) -> tuple[float, float]:
         if self.surrogate.knot is not None and self.n_rows < passes.COMPILE_ROWS:
             # Cheap here, and a tight range: finer bins.
             return self._exact_range(w)
@@ -282,27 +283,3 @@ def _score_extremes(rows: PairRows, w: Floats) -> Extremes:
     score = passes.scores(rows.X, w) if len(rows.codes) else np.empty(0)
     low, high = np.min(score, initial=np.inf), np.max(score, initial=-np.inf)
     return Extremes(np.asarray(low), np.asarray(high))
-
-
-def _check_matrix(X: ArrayLike, n_rows: int) -> NDArray[Any]:
-    matrix = np.asarray(X)
-    if matrix.ndim != 2 or len(matrix) != n_rows or matrix.shape[1] == 0:
-        raise ValueError(
-            f"X should have shape ({n_rows}, d), a row for each y and at least one column; got "
-            f"{matrix.shape}. Pass the rows of y, in their order."
-        )
-    if matrix.dtype not in (np.float32, np.float64):
-        matrix = matrix.astype(np.float64)
-    return matrix
-
-
-def _check_finite(extremes: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    low, high = extremes
-    bad = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
-    if len(bad):
-        raise ValueError(
-            f"X should hold finite numbers, got NaN or infinity in column {bad[0]}"
-            + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
-            + ". Impute or drop them first."
-        )
-    return low, high

@@ -57,36 +57,34 @@ def group_weights(
     >>> group_weights("lambda", np.array([20.0, 80.0, 90.0, 10.0]))  # rates .2 and .1
     (0.16, 0.09)
     """
-    if isinstance(weights, str):
-        size = totals.reshape(2, -1).sum(axis=1)
-        lam = pair_sums(totals, gaps) / np.maximum(size, 1e-300) ** 2
-        known = {"lambda": lam, "absolute": size * lam, "uniform": np.ones(2)}
-        if weights in known:
-            _check_pairs((1.0, 1.0), totals, gaps)
-            return float(known[weights][0]), float(known[weights][1])
+    size = totals.reshape(2, -1).sum(axis=1)
+    pairs = pair_sums(totals, gaps)
+    lam = pairs / np.maximum(size, 1e-300) ** 2
+    known = {"lambda": lam, "absolute": size * lam, "uniform": np.ones(2)}
+    if isinstance(weights, str) and weights in known:
+        chosen = known[weights]
+        needed = np.ones(2)
     elif (
-        np.shape(weights) == (2,)
+        not isinstance(weights, str)
+        and np.shape(weights) == (2,)
         and np.isfinite(weights).all()
         and min(weights) >= 0 < max(weights)
     ):
-        _check_pairs(weights, totals, gaps)
-        return float(weights[0]), float(weights[1])
-    raise ValueError(
-        f"weights should be 'lambda', 'absolute', 'uniform' or two numbers (treated, control) that "
-        f"are not negative and not both 0, got {weights!r}. 'lambda' is the weighting of AUUC."
-    )
-
-
-def _check_pairs(weights: tuple[float, float], totals: Floats, gaps: Floats) -> None:
-    outcomes = "both outcomes" if gaps is BINARY.gaps else "different outcomes"
-    for arm, weight, pairs in zip(
-        ("treated", "control"), weights, pair_sums(totals, gaps), strict=True
-    ):
-        if weight > 0 and not pairs > 0:
+        chosen = needed = np.array(weights)
+    else:
+        raise ValueError(
+            f"weights should be 'lambda', 'absolute', 'uniform' or two numbers (treated, control) "
+            f"that are not negative and not both 0, got {weights!r}. 'lambda' is the weighting of "
+            f"AUUC."
+        )
+    for arm, weight, own in zip(("treated", "control"), needed, pairs, strict=True):
+        if weight > 0 and not own > 0:
+            outcomes = "both outcomes" if gaps is BINARY.gaps else "different outcomes"
             raise ValueError(
                 f"each arm should have {outcomes}, got one in all {arm} rows: there is no pair to "
                 f"rank. Collect more rows, or take another outcome."
             )
+    return float(chosen[0]), float(chosen[1])
 
 
 SORTED_ROWS = 20_000  #: up to which s_poly is summed by sorting, if outcomes have many levels
@@ -103,13 +101,6 @@ class RowDerivatives(NamedTuple):
     value: float
     gradient: Floats
     curvature: Floats
-
-
-class ScoreRange(NamedTuple):
-    """Bounds on the scores."""
-
-    low: float
-    high: float
 
 
 class Pairs:
@@ -133,11 +124,11 @@ class Pairs:
         self.totals, self.n_rows, self.levels = totals, n_rows, levels
         self.weights = group_weights(weights, self.totals, levels.gaps)
         # From a sum over pairs to a weighted mean. An arm of weight 0 may have no pairs.
-        pairs = np.maximum(levels.pair_sums(totals), 1e-300)
+        pairs = np.maximum(pair_sums(totals, levels.gaps), 1e-300)
         self.multipliers = float(self.weights[0] / pairs[0]), float(self.weights[1] / pairs[1])
         self.few_bins, self.level = few_bins, level
 
-    def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:
+    def _widths(self, span: tuple[float, float]) -> Iterator[tuple[float, int]]:
         """Bin widths to try, coarse to fine, and the maximum number of bins.
 
         Without a knot there is one, and it is accurate. With one they are few against the rows, and
@@ -155,10 +146,10 @@ class Pairs:
                     return
                 self.level += 1
 
-    def _bins(self, span: ScoreRange) -> Iterator[Bins]:
+    def _bins(self, span: tuple[float, float]) -> Iterator[Bins]:
         """Bins to try, coarse to fine."""
         for width, most in self._widths(span):
-            bins = Bins.covering(span.low, span.high, width)
+            bins = Bins.covering(*span, width)
             if self.surrogate.knot is None:
                 yield self._at_most(bins)
             elif bins.size <= most:
@@ -167,12 +158,12 @@ class Pairs:
     def _field_of(self, summary: PairSummary) -> PairField:
         return PairField(summary, self.surrogate, self.multipliers, self.levels.gaps)
 
-    def _dividing_width(self, span: ScoreRange, target: int) -> float:
+    def _dividing_width(self, span: tuple[float, float], target: int) -> float:
         """Surrogate length over a power of two, for at most ``target`` bins if possible.
 
         A width that divides the knot leaves one diagonal of bin pairs that sees it.
         """
-        length, spread = self.surrogate.length, span.high - span.low
+        length, spread = self.surrogate.length, span[1] - span[0]
         if spread < length:  # no pair reaches the knot: a polynomial, exact in any bins
             return length / 16
         return length / 2 ** int(np.log2(max((target - 4) * length / spread, 1.0)))
@@ -181,7 +172,7 @@ class Pairs:
         if self.surrogate.knot is None:  # bins were cut for it
             return True
         radius = field.bins.size * field.bins.width
-        pairs = np.dot(self.multipliers, self.levels.pair_sums(self.totals))
+        pairs = np.dot(self.multipliers, pair_sums(self.totals, self.levels.gaps))
         return bool(
             field.error_bound(1) <= self.accuracy * field.largest(1)
             and field.error_bound(0) <= self.accuracy * pairs * float(self.surrogate(-radius))
@@ -224,7 +215,7 @@ class ArrayPairs(Pairs):
             totals = np.bincount(self.codes, self.sample_weight, minlength=levels.n_classes)
         super().__init__(totals, len(self.codes), levels=levels, **options)
 
-    def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:
+    def _widths(self, span: tuple[float, float]) -> Iterator[tuple[float, int]]:
         # Convolutions of many levels take longer than sorting few rows does.
         few = self.n_rows <= SORTED_ROWS and len(self.levels.starts) > 2
         if not (few and isinstance(self.surrogate, PolynomialSurrogate)):
@@ -272,7 +263,7 @@ class ScoreObjective(ArrayPairs):
         score = check_column(score, "score", len(self.codes))
         one, n_classes = np.ones(1), self.levels.n_classes
         rows = PairRows.of_scores(score, self.codes, self.sample_weight, n_classes)
-        span = ScoreRange(float(score.min()), float(score.max()))
+        span = float(score.min()), float(score.max())
         fields = (self._field_of(PairSummary.from_rows(rows, one, b)) for b in self._bins(span))
         field = next(filter(self._is_accurate, fields), None)
         if field is None or (

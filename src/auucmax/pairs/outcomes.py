@@ -107,10 +107,13 @@ class OutcomeLevels:
         spread = np.sqrt(np.maximum(squares / filled - mean**2, 0.0))
         if self.exact:
             values, spread = self.values, np.zeros_like(spread)
-        made = replace(self, values=values, middle=_middle(rows))
+        # The level that splits rows so that the smallest of four heaps is as large as possible.
+        high = rows[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+        smallest = np.minimum(high, rows.sum(axis=1, keepdims=True) - high).min(axis=0)
+        made = replace(self, values=values, middle=1 + int(np.argmax(smallest)))
         size = rows.sum(axis=1)
         size = np.where(size > 0, size, 1.0) ** 2  # some rows may be of one arm
-        between = (made.pair_sums(sums[:, 0]) / size).sum()
+        between = (pair_sums(sums[:, 0], made.gaps) / size).sum()
         within = ((rows**2 * spread).sum(axis=1) / size).sum() / np.sqrt(3)
         share = float(between / (between + within)) if between > 0 else 1.0
         return replace(made, share=share)
@@ -159,10 +162,6 @@ class OutcomeLevels:
         a, b, d, c = np.add.reduceat(totals, edges)
         return np.array([a, b, c, d])
 
-    def pair_sums(self, totals: Floats) -> Floats:
-        """Sum of the gaps of all pairs of each arm, (2,), from class weights."""
-        return pair_sums(totals, self.gaps)
-
 
 def pair_sums(totals: Floats, gaps: Floats) -> Floats:
     """Sum of the gaps of all pairs of each arm, (2,): their number if gaps are 1."""
@@ -180,16 +179,6 @@ class FewValues:
 
     values: Floats | None
 
-    @classmethod
-    def of(cls, y: Floats) -> FewValues:
-        y = np.asarray(y, dtype=np.float64)
-        if len(y) and np.array_equal(y, y.astype(bool)):
-            return cls(np.unique([y.min(), y.max()]))
-        check_outcome(np.append(y, 0.0))  # with 0, differences within a batch do not matter
-        if len(np.unique(y[:4096])) > MAX_LEVELS:  # spare the sort of all
-            return cls(None)
-        return cls(_at_most(np.unique(y)))
-
     @property
     def binary(self) -> bool:
         return self.values is not None and bool(np.isin(self.values, (0.0, 1.0)).all())
@@ -197,12 +186,22 @@ class FewValues:
     def __add__(self, other: FewValues) -> FewValues:
         if self.values is None or other.values is None:
             return FewValues(None)
-        return FewValues(_at_most(np.union1d(self.values, other.values)))
+        return _at_most(np.union1d(self.values, other.values))
 
 
 def few_values(batch: Batch) -> FewValues:
     """Batch summary: distinct outcomes, if they are few."""
-    return FewValues.of(batch.y)
+    y = np.asarray(batch.y, dtype=np.float64)
+    if len(y) and np.array_equal(y, y.astype(bool)):
+        return FewValues(np.unique([y.min(), y.max()]))
+    check_outcome(np.append(y, 0.0))  # with 0, differences within a batch do not matter
+    if len(np.unique(y[:4096])) > MAX_LEVELS:  # spare the sort of all
+        return FewValues(None)
+    return _at_most(np.unique(y))
+
+
+def _at_most(values: Floats) -> FewValues:
+    return FewValues(values if len(values) <= MAX_LEVELS else None)
 
 
 def outcome_sums(batch: Batch, levels: OutcomeLevels) -> Floats:
@@ -280,14 +279,3 @@ def _side(
     if inwards == 1:
         return starts[ends[:-1]]
     return starts[len(starts) - np.array(ends[:0:-1])]
-
-
-def _middle(rows: Floats) -> int:
-    """The level that splits rows so that the smallest of four heaps is as large as possible."""
-    high = rows[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-    smallest = np.minimum(high, rows.sum(axis=1, keepdims=True) - high).min(axis=0)
-    return 1 + int(np.argmax(smallest))
-
-
-def _at_most(values: Floats) -> Floats | None:
-    return values if len(values) <= MAX_LEVELS else None

@@ -27,7 +27,6 @@ from auucmax.pairs import kernels_numpy
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
 MAX_BLOCKS = 32
-_RANGE_ROWS = 2**18  # rows whose extremes are looked for at a time
 _NONE = np.empty(0)
 
 
@@ -73,15 +72,13 @@ class PairRows(NamedTuple):
 
 def moments(rows: PairRows, w: Floats, bins: Bins) -> Floats:
     """Sums of weight r^p by class and bin; shape (classes, bins, DEGREE + 1)."""
-    args = (w, 1.0 / bins.width, bins.first)
-    return _add_blocks("moments", rows, args, np.zeros((rows.n_classes, bins.size, DEGREE + 1)))
+    return _add_blocks("moments", rows, w, bins, (rows.n_classes, bins.size, DEGREE + 1))
 
 
 def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) -> Floats:
     """Sums of weight r^p (x, 1) by class and bin, (classes, bins, degree + 1, d + 1)."""
-    shape = (rows.n_classes, bins.size, degree + 1, rows.X.shape[1] + 1)
-    args = (w, 1.0 / bins.width, bins.first)
-    return _add_blocks("vector_moments", rows, args, np.zeros(shape))
+    shape = rows.n_classes, bins.size, degree + 1, rows.X.shape[1] + 1
+    return _add_blocks("vector_moments", rows, w, bins, shape)
 
 
 def weighted_sum(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
@@ -89,23 +86,21 @@ def weighted_sum(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) ->
 
     ``coefficients`` have shape (classes, bins, any number of terms).
     """
-    args = (w, 1.0 / bins.width, bins.first, coefficients)
-    return _add_blocks("weighted_sum", rows, args, np.zeros(rows.X.shape[1]))
+    return _add_blocks("weighted_sum", rows, w, bins, rows.X.shape[1:], coefficients)
 
 
 def weighted_gram(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
     """Sum of weight_i f_i x_i x_i', f_i a polynomial in r by class and bin; (d, d)."""
     d = rows.X.shape[1]
-    args = (w, 1.0 / bins.width, bins.first, coefficients)
-    lower = np.tril(_add_blocks("weighted_gram", rows, args, np.zeros((d, d))))
+    lower = np.tril(_add_blocks("weighted_gram", rows, w, bins, (d, d), coefficients))
     return lower + np.tril(lower, -1).T
 
 
 def row_values(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
     """weight_i f_i for each row, f_i a polynomial in r by class and bin; (n,)."""
-    args = (w, 1.0 / bins.width, bins.first, coefficients)
     out = np.empty(len(rows.codes))
-    _each_block("row_values", rows, args, [out] * (MAX_BLOCKS if _is_compiled(rows) else 1))
+    n_blocks = MAX_BLOCKS if _is_compiled(rows) else 1
+    _each_block("row_values", rows, w, bins, [out] * n_blocks, coefficients)
     return out
 
 
@@ -116,29 +111,21 @@ def scores(X: NDArray[Any], w: Floats) -> Floats:
 
 def column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
     """Minimum and maximum of each column, (d,) each."""
-    if len(X) <= _RANGE_ROWS:
-        low, high = _over_rows(np.min, X), _over_rows(np.max, X)
-    else:  # numpy works outside the lock
-
-        def extremes(start: int) -> list[NDArray[Any]]:
-            return [
-                _over_rows(extreme, X[start : start + _RANGE_ROWS]) for extreme in (np.min, np.max)
-            ]
-
-        with ThreadPoolExecutor(2) as pool:
-            lows, highs = zip(*pool.map(extremes, range(0, len(X), _RANGE_ROWS)), strict=True)
-        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-    return low.astype(np.float64), high.astype(np.float64)
-
-
-def _over_rows(extreme: Callable[..., NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
-    """Column minima or maxima, with short rows joined for speed."""
     n, d = X.shape
-    if not X.flags.c_contiguous or n < 1000:
-        return extreme(X, axis=0)
-    cut = n - n % 64
-    wide = extreme(X[:cut].reshape(-1, 64 * d), axis=0).reshape(64, d)
-    return extreme(np.concatenate([wide, X[cut:]]), axis=0)
+
+    def extremes(find: Callable[..., NDArray[Any]]) -> Floats:
+        if not X.flags.c_contiguous or n < 1000:
+            return find(X, axis=0).astype(np.float64)
+        # Short rows are joined for speed.
+        cut = n - n % 64
+        wide = find(X[:cut].reshape(-1, 64 * d), axis=0).reshape(64, d)
+        return find(np.concatenate([wide, X[cut:]]), axis=0).astype(np.float64)
+
+    if n < COMPILE_ROWS:
+        return extremes(np.min), extremes(np.max)
+    with ThreadPoolExecutor(2) as pool:  # numpy works outside the lock
+        low, high = pool.map(extremes, (np.min, np.max))
+    return low, high
 
 
 def transposed_product(X: NDArray[Any], c: Floats) -> Floats:
@@ -149,25 +136,31 @@ def transposed_product(X: NDArray[Any], c: Floats) -> Floats:
     return total
 
 
-def _add_blocks(name: str, rows: PairRows, args: tuple[Any, ...], out: Floats) -> Floats:
+def _add_blocks(
+    name: str, rows: PairRows, w: Floats, bins: Bins, shape: tuple[int, ...], *coefficients: Floats
+) -> Floats:
+    out = np.zeros(shape)
     # Partial results take 8 bytes a row at most; their number depends on shapes, not on threads.
     n_blocks = int(np.clip(8 * len(rows.codes) // max(out.nbytes, 1), 1, MAX_BLOCKS))
     if not _is_compiled(rows):
         n_blocks = 1
-    outs = [out, *(np.zeros_like(out) for _ in range(n_blocks - 1))]
-    _each_block(name, rows, args, outs)
+    outs = [out, *(np.zeros(shape) for _ in range(n_blocks - 1))]
+    _each_block(name, rows, w, bins, outs, *coefficients)
     for other in outs[1:]:
         out += other
     return out
 
 
-def _each_block(name: str, rows: PairRows, args: tuple[Any, ...], outs: list[Floats]) -> None:
+def _each_block(
+    name: str, rows: PairRows, w: Floats, bins: Bins, outs: list[Floats], *coefficients: Floats
+) -> None:
     weight = _NONE if rows.weight is None else rows.weight
     edges = np.linspace(0, len(rows.codes), len(outs) + 1).astype(np.int64)
     call = getattr(_compiled_kernels() if _is_compiled(rows) else kernels_numpy, name)
 
     def run(b: int) -> int | None:
-        span = (outs[b], int(edges[b]), int(edges[b + 1]))
+        span = outs[b], int(edges[b]), int(edges[b + 1])
+        args = w, 1.0 / bins.width, bins.first, *coefficients
         result: int | None = call(rows.X, rows.codes, weight, *args, *span)
         return result
 

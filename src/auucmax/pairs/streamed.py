@@ -115,7 +115,7 @@ class StreamedObjective(LinearPairs):
     def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
         if not w.any():
             return PairSummary.at_zero(bins.width, self.sums[:, 0, 0], self.sums[:, 0, 1:])
-        n_bytes = 8 * len(self.totals) * bins.size * (DEGREE + 1) * (self.n_features + 1)
+        n_bytes = 8 * len(self.totals) * bins.size * (DEGREE + 1) * (len(self.low) + 1)
         vectors = n_bytes <= self.source.max_bytes
         (summary,) = self._totals(partial(PairSummary.from_rows, w=w, bins=bins, vectors=vectors))
         return summary

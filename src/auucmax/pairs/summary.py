@@ -59,11 +59,11 @@ linear score comes from the summary too, in a single pass over the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import comb
 
 from auucmax._validation import Floats, check_column, check_treatment
 from auucmax.pairs import passes
@@ -107,30 +107,14 @@ class PairSummary:
     Examples
     --------
     >>> codes = code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
-    >>> score = np.array([0.3, 0.1, 0.2, 0.2])
-    >>> halves = [PairSummary.from_scores(score[h], codes[h], width=0.5)
-    ...           for h in (slice(0, 2), slice(2, 4))]
-    >>> (halves[0] + halves[1]).totals
+    >>> rows = PairRows.of_scores(np.array([0.3, 0.1, 0.2, 0.2]), codes)
+    >>> summary = PairSummary.from_rows(rows, np.ones(1), Bins.covering(0.1, 0.3, width=0.5))
+    >>> (summary + summary).totals / 2
     array([1., 1., 1., 1.])
     """
 
     bins: Bins
     sums: Floats
-
-    @classmethod
-    def from_scores(
-        cls,
-        score: Floats,
-        codes: NDArray[np.int8],
-        *,
-        width: float,
-        weight: Floats | None = None,
-        n_classes: int = 4,
-    ) -> PairSummary:
-        """Summarise rows by given scores, (n,) each."""
-        bins = Bins.covering(score.min(), score.max(), width)
-        rows = PairRows.of_scores(score, codes, weight, n_classes)
-        return cls.from_rows(rows, np.ones(1), bins)
 
     @classmethod
     def from_rows(
@@ -188,22 +172,13 @@ class PairSummary:
         start = ((fine % times) + 0.5) / times - 0.5
         place = fine // times - first
 
-        shifted = np.zeros_like(self.sums)
-        tail = (1,) * (self.sums.ndim - 3)
-        for p in range(self.sums.shape[2]):
-            for q in range(p + 1):
-                factor = comb(p, q) * start ** (p - q) / times**q
-                shifted[:, :, p] += self.sums[:, :, q] * factor.reshape(-1, *tail)
+        p, q = np.indices((self.sums.shape[2],) * 2)
+        factor = (comb(p, q) / times**q)[..., None] * start ** np.maximum(p - q, 0)[..., None]
+        shifted = np.einsum("pqb,cbq...->cbp...", factor, self.sums)
         starts = np.flatnonzero(np.diff(place, prepend=-1))  # the first fine bin of each
         return PairSummary(bins, np.add.reduceat(shifted, starts, axis=1))
 
     def __add__(self, other: PairSummary) -> PairSummary:
-        if self.bins.width != other.bins.width or self.sums.ndim != other.sums.ndim:
-            raise ValueError(
-                f"summaries should have bins of one width, and both or neither vector moments, got "
-                f"widths {self.bins.width!r} and {other.bins.width!r}. Summarise all parts of the "
-                f"rows alike."
-            )
         first = min(self.bins.first, other.bins.first)
         stop = max(s.bins.first + s.bins.size for s in (self, other))
         n_classes, _, *tail = self.sums.shape

@@ -30,12 +30,10 @@ class Surrogate:
     n_derivatives : how many derivatives are continuous (a large number if all are).
     """
 
-    @property
-    def length(self) -> float:
-        raise NotImplementedError
+    convex: bool
 
     @property
-    def convex(self) -> bool:
+    def length(self) -> float:
         raise NotImplementedError
 
     @property
@@ -56,7 +54,14 @@ class Surrogate:
 
 @dataclass(frozen=True)
 class PolynomialSurrogate(Surrogate):
-    """s(z) = (mu - z)^p for z < mu and 0 from mu on; see :func:`s_poly` and :func:`hinge`."""
+    """The paper's polynomial surrogate ``s_poly``, s(z) = (mu - z)^p 1[z < mu].
+
+    Convex. It bounds the indicator 1[z <= 0] from above if and only if mu >= 1. The third
+    derivative of p = 3 jumps at z = mu. The paper's experiments use mu = 0.1, p = 3.
+
+    >>> s_poly(mu=1.0)([-1.0, 0.0, 0.5, 2.0])
+    array([8.   , 1.   , 0.125, 0.   ])
+    """
 
     mu: float = 0.1
     p: int = 3
@@ -91,7 +96,13 @@ class PolynomialSurrogate(Surrogate):
 
 @dataclass(frozen=True)
 class LogisticSurrogate(Surrogate):
-    """s(z) = ln(1 + exp(-z)) / ln 2; see :func:`s_log`."""
+    """The paper's logistic surrogate ``s_log``, s(z) = ln(1 + exp(-z)) / ln 2.
+
+    Convex, Lipschitz with constant 1/ln 2, and above the indicator 1[z <= 0] since s(0) = 1.
+
+    >>> s_log()([0.0, 700.0])[0]
+    np.float64(1.0)
+    """
 
     length = 1.0
     convex = True
@@ -109,7 +120,13 @@ class LogisticSurrogate(Surrogate):
 
 @dataclass(frozen=True)
 class SigmoidSurrogate(Surrogate):
-    """s(z) = 1 / (1 + exp(z / tau)); see :func:`sigmoid`."""
+    """``sigmoid``, s(z) = 1 / (1 + exp(z / tau)); the indicator itself as tau -> 0.
+
+    Bounded by 1, not convex, and not above the indicator: s(0) = 1/2, the credit of a tied pair.
+
+    >>> sigmoid(0.5)(0.0)
+    array(0.5)
+    """
 
     tau: float = 0.1
 
@@ -136,18 +153,6 @@ class SigmoidSurrogate(Surrogate):
         return -bump * (1.0 - 6.0 * expit(u) * expit(-u))
 
 
-def s_poly(mu: float = 0.1, p: int = 3) -> PolynomialSurrogate:
-    """The paper's polynomial surrogate, s(z) = (mu - z)^p 1[z < mu].
-
-    Convex. It bounds the indicator 1[z <= 0] from above if and only if mu >= 1. The third
-    derivative of p = 3 jumps at z = mu. The paper's experiments use mu = 0.1, p = 3.
-
-    >>> s_poly(mu=1.0)([-1.0, 0.0, 0.5, 2.0])
-    array([8.   , 1.   , 0.125, 0.   ])
-    """
-    return PolynomialSurrogate(mu, p)
-
-
 def hinge(mu: float = 1.0) -> PolynomialSurrogate:
     """The hinge of SVM-DP, s(z) = max(0, mu - z): s_poly with p = 1.
 
@@ -159,27 +164,9 @@ def hinge(mu: float = 1.0) -> PolynomialSurrogate:
     return PolynomialSurrogate(mu, 1)
 
 
-def s_log() -> LogisticSurrogate:
-    """The paper's logistic surrogate, s(z) = ln(1 + exp(-z)) / ln 2.
-
-    Convex, Lipschitz with constant 1/ln 2, and above the indicator 1[z <= 0] since s(0) = 1.
-
-    >>> s_log()([0.0, 700.0])[0]
-    np.float64(1.0)
-    """
-    return LogisticSurrogate()
-
-
-def sigmoid(tau: float = 0.1) -> SigmoidSurrogate:
-    """The sigmoid surrogate, s(z) = 1 / (1 + exp(z / tau)); the indicator itself as tau -> 0.
-
-    Bounded by 1, not convex, and not above the indicator: s(0) = 1/2, the credit of a tied pair.
-
-    >>> sigmoid(0.5)(0.0)
-    array(0.5)
-    """
-    return SigmoidSurrogate(tau)
-
+s_poly = PolynomialSurrogate
+s_log = LogisticSurrogate
+sigmoid = SigmoidSurrogate
 
 #: One of each, for property tests; s_poly with both values of mu that the paper names.
 ALL_SURROGATES: tuple[Surrogate, ...] = (s_poly(), s_poly(mu=1.0), s_log(), hinge(), sigmoid())

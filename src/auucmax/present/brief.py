@@ -1,8 +1,8 @@
 """:func:`brief` turns any result into a :class:`auucmax.results.Brief`.
 
 Each kind of result has one function, registered with ``@brief.register`` in the module of its
-subject (``present/evidence.py``, ``present/chosen.py`` and so on), which is imported when a result
-of that kind is first shown. Console, notebook, Markdown, page and ``--json`` start from the Brief.
+subject (``present/evidence.py``, ``present/chosen.py`` and so on). These are imported when a result
+is first shown. Console, notebook, Markdown, page and ``--json`` start from the Brief.
 """
 
 from __future__ import annotations
@@ -17,22 +17,8 @@ from typing import Any
 from auucmax._errors import visible
 from auucmax.results import Brief, Result, plain
 
-#: The modules with the words for results, by the module or package that defines the result.
-_SUBJECTS = {
-    "results": ("evidence", "chosen"),
-    "model.uplift_model": ("evidence",),
-    "model.chosen": ("chosen",),
-    "model.check": ("randomisation",),
-    "data": ("randomisation",),
-    "comparison": ("comparison",),
-    "campaign.plan": ("plan",),
-    "campaign.assign": ("assignment",),
-    "campaign.monitor": ("monitor",),
-    "campaign.verify": ("verification",),
-    "certificates": ("measures",),
-    "metrics": ("measures",),
-    "targeting": ("measures",),
-}
+#: The modules with the words for results.
+_SUBJECTS = ("campaign", "chosen", "comparison", "evidence", "measures", "randomisation")
 _MODEL = "MODEL"  #: in a next step: the file of the model
 
 
@@ -59,10 +45,8 @@ def in_words(
 @singledispatch
 def brief(result: Any) -> Brief:
     """Describe a result: verdict, facts with units, caveats and a next step."""
-    for kind in type(result).__mro__:
-        home = kind.__module__.removeprefix("auucmax.")
-        for subject in _SUBJECTS.get(home) or _SUBJECTS.get(home.partition(".")[0], ()):
-            import_module(f"auucmax.present.{subject}")
+    for subject in _SUBJECTS:
+        import_module(f"auucmax.present.{subject}")
     found = brief.dispatch(type(result))
     if found is brief.dispatch(object):
         if isinstance(result, Result):  # a part of a larger one

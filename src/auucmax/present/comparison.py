@@ -21,46 +21,42 @@ def _(found: Comparison) -> Brief:
     n_splits = len(found.seeds)
     smallest = min((abs(float(own["mean_gain"])) for own in rows.values()), default=1.0) or 1e-3
     places = min(max(words.digits(_SCALE * smallest / 10), 2), 5)
+
+    def number(value: Any, *, sign: bool = False) -> str:
+        return words.number(_SCALE * value, places, sign=sign)
+
     facts = []
     for name, own in rows.items():
-        gap = None if name == best else gaps.loc[name]
-        facts.append((short(str(name)), _gain(own, gap, places)))
+        text = f"{number(own['mean_gain'], sign=True)} {_PER}"
+        if math.isnan(own["mean_gain"]):
+            text = "failed"
+        elif name != best and not math.isnan((gap := gaps.loc[name])["difference"]):
+            text += f", {number(gap['difference'], sign=True)}"
+            p_value = ""
+            if not math.isnan(gap["lower"]):
+                text += f" ({number(gap['lower'])} to {number(gap['upper'])})"
+                p_value = f", p {words.p_value(gap['p_holm'])}"
+            text += f" from the best{p_value}"
+        facts.append((short(str(name)), text))
     splits = f"{n_splits} split{'s' * (n_splits > 1)}: {words.percent(1 - found.test_size)}"
     rows_of_trial = f"{short(found.trial_name)}, {words.people(found.n_rows)}"
     facts.append(("Trial", f"{rows_of_trial}, {splits} for training"))
+
+    name, gain = short(best), f"{number(rows[best]['mean_gain'])} {_PER}"
+    worse = [str(other) for other, gap in gaps.iterrows() if gap["p_holm"] < 0.05]
+    if not len(gaps):
+        verdict = f"{name} gains {gain} over random targeting."
+    elif len(worse) == len(gaps):
+        verdict = f"{name} ranks best: it gains {gain} over random targeting."
+    else:
+        clearly = f" Clearly worse: only {words.joined(worse)}." if worse else ""
+        verdict = f"{name} gains most, {gain} over random targeting.{clearly}"
+        verdict = verdict if worse else f"No clear winner: {verdict}"
     failed = words.joined(str(name) for name, own in rows.items() if own["n_failed"])
     return in_words(
-        _verdict(best, rows[best], gaps, places),
+        verdict,
         facts,
         [f"{failed} failed on some splits and are ranked last."] if failed else [],
         "compare with more splits" if n_splits == 1 and len(rows) > 1 else None,
         [("Test", "corrected resampled t-test, p adjusted for the number of models")],
     )
-
-
-def _verdict(best: str, own: Any, gaps: Any, places: int) -> str:
-    gain = f"{words.number(_SCALE * own['mean_gain'], places)} {_PER} over random targeting"
-    name = short(best)
-    worse = [str(other) for other, gap in gaps.iterrows() if gap["p_holm"] < 0.05]
-    if not len(gaps):
-        return f"{name} gains {gain}."
-    if len(worse) == len(gaps):
-        return f"{name} ranks best: it gains {gain}."
-    if worse:
-        return f"{name} gains most, {gain}. Clearly worse: only {words.joined(worse)}."
-    return f"No clear winner: {name} gains most, {gain}."
-
-
-def _gain(own: Any, gap: Any, places: int) -> str:
-    if math.isnan(own["mean_gain"]):
-        return "failed"
-    gain = f"{words.number(_SCALE * own['mean_gain'], places, sign=True)} {_PER}"
-    if gap is None or math.isnan(gap["difference"]):
-        return gain
-    less = words.number(_SCALE * gap["difference"], places, sign=True)
-    p_value = ""
-    if not math.isnan(gap["lower"]):
-        ends = (words.number(_SCALE * gap[end], places) for end in ("lower", "upper"))
-        less = f"{less} ({' to '.join(ends)})"
-        p_value = f", p {words.p_value(gap['p_holm'])}"
-    return f"{gain}, {less} from the best{p_value}"

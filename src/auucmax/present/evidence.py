@@ -17,7 +17,6 @@ from auucmax.results import (
     Contrast,
     Estimate,
     Evidence,
-    Fit,
     Missing,
     Outcome,
     State,
@@ -37,10 +36,24 @@ def evidence_brief(found: Evidence) -> Brief:
     """Describe the evidence of a model."""
     roles, policy, outcome = found.roles, found.policy, found.roles.outcome
     several = len(found.arms) > 1
+    scale, per = words.unit(outcome)
     checks = [arm.check for arm in found.arms if arm.check is not None]
     caveats = [randomisation.verdict(check) for check in checks if not check["ok"]]
-    caveats += [text for check in checks for text in randomisation.questions(check)]
-    trial = ("Trial", _trial(found))
+    asked = [text for check in checks for text in randomisation.questions(check)]
+    caveats += asked
+
+    treated = [arm.rows[1] for arm in found.arms]
+    n = found.arms[0].rows[0].n_rows + sum(own.n_rows for own in treated)
+    people = f"{n:,} {_PEOPLE[found.basis]}"
+    if found.arms[0].n_groups is not None:
+        people += f" in {max(arm.n_groups or 0 for arm in found.arms):,} groups"
+    given = f"{treated[0].n_rows:,} treated"
+    if several:
+        names = [words.arm_name(roles, own.name) for own in treated]
+        given = words.counts(names, [own.n_rows for own in treated])
+    tags = [randomisation.tag(arm.check) for arm in found.arms]
+    _, worst = min(tags, key=lambda tag: ("problem", "caution", "ok").index(tag[0]))
+    trial = ("Trial", f"{people}, {given}, {worst}")
     if found.failed_check:
         return in_words(
             "The trial fails its check, so it cannot show what the treatment does.",
@@ -48,13 +61,19 @@ def evidence_brief(found: Evidence) -> Brief:
             caveats,
             "find out how people were assigned, with auucmax check",
         )
+
     facts, details = [], []
     model_name = partial(words.model_name, outcome=outcome)
     for arm in found.arms:
         name = words.arm_name(roles, arm.arm)
         facts.append((words.everyone(name if several else ""), words.effect(arm.effect, outcome)))
         own = [("Ranking", ranking(arm, outcome)), ("Model", _compared(arm.rivals, model_name))]
-        more = _arm_details(arm, outcome)
+        more = [("Guarantee", guarantee(arm.certificate, arm.missing, outcome))]
+        if arm.certificate is not None and arm.certificate.gain > 0 and words.side(arm.gain) > 0:
+            more.append(("Gain over random", words.effect(arm.gain, outcome)))
+        more.append(("AUUC", words.estimate(arm.auuc, scale=scale, unit=per)))
+        drivers = dict.fromkeys(one.name for one in (arm.drivers.drivers if arm.drivers else ()))
+        more.append(("Score depends on", words.joined(drivers, most=5)))
         if several:
             details += [(f"{name}: {title}", value) for title, value in (*own, *more)]
         else:
@@ -69,29 +88,63 @@ def evidence_brief(found: Evidence) -> Brief:
         facts.append(("Best arm for each", _compared(policy.contrasts, words.policy_name)))
         promise = guarantee(policy.certificate, policy.missing, outcome)
         (details if policy.certificate is None else facts).append(("Guarantee", promise))
-    details += _segments(found)
-    state = targeting_state(found)
+    for part in policy.segments.parts if policy.segments else ():
+        effects = [
+            (f"{words.arm_name(roles, one.arm)} " if several else "")
+            + words.estimate(one.effect, scale=scale, sign=True)
+            for one in part.contrasts
+            if one.over == roles.arms[0]
+        ]
+        rule = " and ".join(part.rule) or "everyone"
+        gains = f"{', '.join(effects)} {words.gains(outcome)} {per}"
+        details.append(("Segment", f"{rule}: {words.percent(part.share)} of people, {gains}"))
+
+    state, (top, is_gain) = targeting_state(found), _at_top(found)
+    is_harm = all(words.side(arm.effect) < 0 for arm in found.arms)  # of every arm, on average
+    if all(arm.n_levels == 1 for arm in found.arms):
+        verdict = "The model does not rank people: all have the same score."
+    elif is_harm:
+        also = f"; {top}" if is_gain else ""
+        verdict = f"Do not treat everyone: it does harm on average{also}."
+    elif state in (State.GUARANTEED, State.SIGNIFICANT):
+        verdict = f"Targeting works: {top}."
+    elif state == State.LOSS:
+        verdict = "Do not use this ranking: it is worse than random targeting."
+    elif state == State.UNKNOWN:
+        verdict = "Too few people to judge the targeting."
+    elif any(words.side(arm.effect) > 0 for arm in found.arms):
+        verdict = "The treatment works, but it is not clear that targeting people helps."
+    else:
+        verdict = "No clear effect: neither the treatment nor the targeting is significant."
     step = None
-    if _is_harm(found) and not _at_top(found)[1]:
+    if is_harm and not is_gain:
         step = "treat nobody"
     elif state in (State.UNCLEAR, State.UNKNOWN):
         step = "collect more data: auucmax plan --model MODEL estimates how many people are needed"
-    elif asked := randomisation.options(checks):
-        step = f"fit again with {asked}; otherwise auucmax report MODEL"
+    elif asked:
+        step = "answer the questions about the trial; then fit again, or auucmax report MODEL"
     elif several and set(policy.curve.costs) == {1.0}:
         again = words.fit_with_costs([own.arm for own in found.arms], [".."] * len(found.arms))
         step = f"{again} if the arms cost different amounts, then auucmax report MODEL"
-    return in_words(_verdict(found, state), [*facts, trial], caveats, step, details)
+    return in_words(verdict, [*facts, trial], caveats, step, details)
 
 
 @brief.register
 def _(model: UpliftModel) -> Brief:
-    found = evidence_brief(model.evidence)
+    found, info = evidence_brief(model.evidence), model.info
     cost = "--cost ... " if len(model.arms) == 1 else ""  # those of the fit
+    lost = sum(info.without_outcome)
+    left_out = [f"{n:,} with {short(name)!r}" for name, n in info.other_arms.items()]
+    left_out += [f"{lost:,} without outcome"] if lost else []
+    about = [
+        ("Fitted", f"{info.about} {info.target}. auucmax {info.version}, {info.date[:10]}"),
+        ("Left out", words.joined(left_out)),
+        ("Not used", words.joined(f"{name} ({why})" for name, why in info.dropped.items())),
+        ("Read as categories", words.joined(info.codes)),
+        ("Read as numbers", words.joined(info.quantities)),
+    ]
     step = found.next_step or f"auucmax report MODEL {cost}--value ..."
-    return in_words(
-        found.verdict, found.facts, found.caveats, step, [*found.details, *_fit_details(model.info)]
-    )
+    return in_words(found.verdict, found.facts, found.caveats, step, [*found.details, *about])
 
 
 def targeting_state(found: Evidence) -> State:
@@ -111,28 +164,6 @@ def _state(gain: Estimate, guaranteed: float | None) -> State:
     if gain.lower is None or gain.upper is None:
         return State.UNKNOWN
     return {1: State.SIGNIFICANT, 0: State.UNCLEAR, -1: State.LOSS}[words.side(gain)]
-
-
-def _verdict(found: Evidence, state: State) -> str:
-    if all(arm.n_levels == 1 for arm in found.arms):
-        return "The model does not rank people: all have the same score."
-    top, gains = _at_top(found)
-    if _is_harm(found):
-        return f"Do not treat everyone: it does harm on average{f'; {top}' if gains else ''}."
-    if state in (State.GUARANTEED, State.SIGNIFICANT):
-        return f"Targeting works: {top}."
-    if state == State.LOSS:
-        return "Do not use this ranking: it is worse than random targeting."
-    if state == State.UNKNOWN:
-        return "Too few people to judge the targeting."
-    if any(words.side(arm.effect) > 0 for arm in found.arms):
-        return "The treatment works, but it is not clear that targeting people helps."
-    return "No clear effect: neither the treatment nor the targeting is significant."
-
-
-def _is_harm(found: Evidence) -> bool:
-    """Whether every arm does harm on average."""
-    return all(words.side(arm.effect) < 0 for arm in found.arms)
 
 
 def _at_top(found: Evidence) -> tuple[str, bool]:
@@ -219,59 +250,3 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
             f"outcomes counted from {first:g} to {last:g}, {words.percent(found.beyond)} outside"
         )
     return "; ".join(parts)
-
-
-def _arm_details(arm: ArmEvidence, outcome: Outcome) -> list[tuple[str, str]]:
-    scale, per = words.unit(outcome)
-    found = [("Guarantee", guarantee(arm.certificate, arm.missing, outcome))]
-    if arm.certificate is not None and arm.certificate.gain > 0 and words.side(arm.gain) > 0:
-        found.append(("Gain over random", words.effect(arm.gain, outcome)))
-    found.append(("AUUC", words.estimate(arm.auuc, scale=scale, unit=per)))
-    names = dict.fromkeys(own.name for own in (arm.drivers.drivers if arm.drivers else ()))
-    found.append(("Score depends on", words.joined(names, most=5)))
-    return found
-
-
-def _trial(found: Evidence) -> str:
-    arms = found.arms
-    treated = [arm.rows[1] for arm in arms]
-    n = arms[0].rows[0].n_rows + sum(own.n_rows for own in treated)
-    people = f"{n:,} {_PEOPLE[found.basis]}"
-    if arms[0].n_groups is not None:
-        people += f" in {max(arm.n_groups or 0 for arm in arms):,} groups"
-    names = [words.arm_name(found.roles, own.name) for own in treated]
-    given = words.counts(names, [own.n_rows for own in treated])
-    if len(arms) == 1:
-        given = f"{treated[0].n_rows:,} treated"
-    tags = [randomisation.tag(arm.check) for arm in arms]
-    _, state = min(tags, key=lambda tag: ("problem", "caution", "ok").index(tag[0]))
-    return f"{people}, {given}, {state}"
-
-
-def _segments(found: Evidence) -> list[tuple[str, str]]:
-    roles, lines = found.roles, []
-    scale, per = words.unit(roles.outcome)
-    for part in found.policy.segments.parts if found.policy.segments else ():
-        effects = [
-            (f"{words.arm_name(roles, own.arm)} " if len(found.arms) > 1 else "")
-            + words.estimate(own.effect, scale=scale, sign=True)
-            for own in part.contrasts
-            if own.over == roles.arms[0]
-        ]
-        rule = " and ".join(part.rule) or "everyone"
-        gains = f"{', '.join(effects)} {words.gains(roles.outcome)} {per}"
-        lines.append(("Segment", f"{rule}: {words.percent(part.share)} of people, {gains}"))
-    return lines
-
-
-def _fit_details(info: Fit) -> list[tuple[str, str]]:
-    lost = sum(info.without_outcome)
-    left_out = [f"{n:,} with {short(name)!r}" for name, n in info.other_arms.items()]
-    left_out += [f"{lost:,} without outcome"] if lost else []
-    return [
-        ("Fitted", f"{info.about} {info.target}. auucmax {info.version}, {info.date[:10]}"),
-        ("Left out", words.joined(left_out)),
-        ("Not used", words.joined(f"{name} ({why})" for name, why in info.dropped.items())),
-        ("Read as categories", words.joined(info.codes)),
-        ("Read as numbers", words.joined(info.quantities)),
-    ]

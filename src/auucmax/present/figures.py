@@ -124,11 +124,6 @@ def dot(style: str, x: float, y: float) -> Markup:
     return Markup('<circle class="{}" cx="{}" cy="{}" r="4.5"/>').format(style, x, y)
 
 
-def diamond(x: float, y: float) -> Markup:
-    shape = Markup('<path class="predicted" d="M{} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>')
-    return shape.format(x, round(y - 5.5, 2))
-
-
 def text(x: float, y: float, label: str, anchor: str, style: str = "tick") -> Markup:
     return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
         style, round(x, 2), round(y, 2), anchor, label
@@ -152,7 +147,9 @@ def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> 
         if actual is not None:
             parts.append(dot("actual", x, axes.y(actual)))
         if predicted is not None:
-            parts.append(diamond(axes.x(place + aside), axes.y(predicted)))
+            x, y = axes.x(place + aside), round(axes.y(predicted) - 5.5, 2)
+            diamond = Markup('<path class="predicted" d="M{} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>')
+            parts.append(diamond.format(x, y))
     return axes.svg("deciles", f"Effect in each {part_of(n)}, as in the table below.", parts)
 
 

@@ -27,43 +27,35 @@ def _estimate(
 ) -> str:
     found = Estimate(value=value, missing=missing)
     if missing is None and all(map(math.isfinite, ends)):
-        found = Estimate(value=value, lower=ends[0], upper=ends[1])
+        found = replace(found, lower=ends[0], upper=ends[1])
     return words.estimate(found, places=5, sign=sign)
 
 
-def _rows(found: Any) -> str:
-    return f"{found.n_rows:,}, intervals at {words.percent(found.level)}"
-
-
-def _judged(
-    value: float, ends: tuple[float, float], missing: str | None, p_value: float, *starts: str
-) -> tuple[str, str, str]:
-    """Choose one of three verdicts by the interval's sign; format estimate and p-value."""
-    start = starts[0] if ends[0] > 0 else starts[1] if ends[1] < 0 else starts[2]
-    p_words = "" if missing else f", p {words.p_value(p_value)}"
-    return start, _estimate(value, ends, missing, sign=True), p_words
+def _rows(found: Any) -> tuple[str, str]:
+    return "Rows", f"{found.n_rows:,}, intervals at {words.percent(found.level)}"
 
 
 @brief.register
 def _(found: AUUCInference) -> Brief:
-    start, gain, p_value = _judged(
-        found.gain, found.gain_interval, found.gain_declined, found.p_value,
-        "The ranking beats random targeting", "The ranking is worse than random targeting",
-        "No clear gain over random targeting",
-    )  # fmt: skip
+    ends, missing = found.gain_interval, found.gain_declined
+    start = "No clear gain over random targeting"
+    if ends[0] > 0 or ends[1] < 0:
+        start = f"The ranking {'beats' if ends[0] > 0 else 'is worse than'} random targeting"
+    p_value = "" if missing else f", p {words.p_value(found.p_value)}"
+    gain = _estimate(found.gain, ends, missing, sign=True)
     auuc = _estimate(found.estimate, found.interval, found.declined)
-    facts = [("AUUC", auuc), ("Rows", _rows(found))]
-    return in_words(f"{start}: gain {gain} per person{p_value}.", facts)
+    return in_words(f"{start}: gain {gain} per person{p_value}.", [("AUUC", auuc), _rows(found)])
 
 
 @brief.register
 def _(found: AUUCDifference) -> Brief:
-    start, difference, p_value = _judged(
-        found.estimate, found.interval, found.declined, found.p_value,
-        "The first score ranks better", "The second score ranks better",
-        "No clear difference between the scores",
-    )  # fmt: skip
-    return in_words(f"{start}: AUUC {difference}{p_value}.", [("Rows", _rows(found))])
+    ends, missing = found.interval, found.declined
+    start = "No clear difference between the scores"
+    if ends[0] > 0 or ends[1] < 0:
+        start = f"The {'first' if ends[0] > 0 else 'second'} score ranks better"
+    p_value = "" if missing else f", p {words.p_value(found.p_value)}"
+    difference = _estimate(found.estimate, ends, missing, sign=True)
+    return in_words(f"{start}: AUUC {difference}{p_value}.", [_rows(found)])
 
 
 @brief.register
@@ -103,33 +95,43 @@ def _(found: Calibration) -> Brief:
 
 
 def _certified(
-    found: Guarantee, gain: float, what: str, sources: Sequence[str], *facts: tuple[str, str]
+    found: Guarantee,
+    gain: float,
+    what: str,
+    sources: Sequence[str],
+    *facts: tuple[str, str],
+    ways: str = "",
 ) -> Brief:
-    """Brief of a guarantee: the claim, its numbers and its assumptions."""
+    """Brief of a guarantee: the claim, its numbers and its assumptions.
+
+    ``sources``: where what is judged comes from; ``ways``: what was made in several ways.
+    """
     chance = words.percent(1 - found.delta) if found.delta >= 0.01 else f"{1 - found.delta:.4g}"
     verdict = f"Not certified that {what} beats random targeting ({chance})."
     if gain > 0:
         verdict = f"Certified: {what} gains {_bounds(gain)} per person over random ({chance})."
-    rests = [("If", text) for text in (*_design(found), *sources)]
-    if found.grouped and found.outcome_range is not None:
-        rests.append(("If", "people are counted so that every cluster weighs the same"))
-    return in_words(verdict, [*facts, ("Rows", f"{found.n_rows:,}"), *rests])
-
-
-def _design(found: Guarantee) -> tuple[str, str]:
-    """Assumptions on the trial and the outcome."""
-    units = "clusters" if found.grouped else "rows"
-    drawn = f"{units} are independent, and treatment was randomised with the same chance for all"
+    drawn = "treatment was randomised with the same chance for all"
     if found.propensity is not None:
         low, high = found.propensity
         drawn = (
-            f"{units} are independent, each was treated by an independent draw with its known "
-            f"chance, {low:.3g} to {high:.3g} by design (statistics after Horvitz and Thompson)"
+            f"each was treated by an independent draw with its known chance, {low:.3g} to "
+            f"{high:.3g} by design (statistics after Horvitz and Thompson)"
         )
+    rests = [f"{'clusters' if found.grouped else 'rows'} are independent, and {drawn}"]
     if found.outcome_range is None:
-        return drawn, "there are enough rows for the normal approximation"
-    low, high = found.outcome_range
-    return drawn, f"outcomes lie in [{low:g}, {high:g}]"
+        rests.append("there are enough rows for the normal approximation")
+    else:
+        low, high = found.outcome_range
+        rests.append(f"outcomes lie in [{low:g}, {high:g}]")
+    rests += sources
+    if ways and found.n_candidates > 1:
+        rests.append(
+            f"the {found.n_candidates} ways of making {ways} were fixed without looking at them"
+        )
+    if found.grouped and found.outcome_range is not None:
+        rests.append("people are counted so that every cluster weighs the same")
+    conditions = [("If", text) for text in rests]
+    return in_words(verdict, [*facts, ("Rows", f"{found.n_rows:,}"), *conditions])
 
 
 def _bounds(lower: float, upper: float | None = None) -> str:
@@ -143,9 +145,8 @@ def _bounds(lower: float, upper: float | None = None) -> str:
 def _(found: Certificate) -> Brief:
     gain = _bounds(found.gain_lower_bound, found.gain_upper_bound)
     auuc = _bounds(found.lower_bound, found.upper_bound)
-    one = (
-        "the score was" if found.n_candidates == 1 else f"the {found.n_candidates} candidates were"
-    )
+    n = found.n_candidates
+    one = "the score was" if n == 1 else f"the {n} candidates were"
     sources = [f"{one} fixed without looking at them, or at rows that depend on them"]
     if found.cross_fitted:
         sources = [
@@ -173,38 +174,29 @@ def _(found: ProgressiveCertificate) -> Brief:
     low, high = map(words.percent, found.trained_on)
     trained = f"{low} to {high} of the rows; more rows were used for the final model"
     facts = ("AUUC", _bounds(found.lower_bound)), ("Trained on", trained)
-    sources = [
+    source = (
         "rows were assigned to chunks at random, and each model, with all its choices, comes from "
         "the chunks before the one that it is judged on"
-    ]
-    if found.n_candidates > 1:
-        sources.append(
-            f"the {found.n_candidates} ways of making models were fixed without looking at them"
-        )
-    return _certified(found, found.gain_lower_bound, "the ranking", sources, *facts)
+    )
+    return _certified(found, found.gain_lower_bound, "the ranking", [source], *facts, ways="models")
 
 
-def _policies(found: Guarantee) -> list[str]:
-    """Assumptions on where policies come from."""
-    sources = ["each policy comes from other rows than those that judge it"]
-    if found.n_candidates > 1:
-        sources.append(
-            f"the {found.n_candidates} ways of making policies were fixed without these rows"
-        )
-    return sources
+_OTHER_ROWS = "each policy comes from other rows than those that judge it"
 
 
 @brief.register
 def _(found: PolicyCertificate) -> Brief:
     net = "" if found.net_lower_bound is None else _bounds(found.net_lower_bound)
     facts = ("Over nobody", _bounds(found.gain_lower_bound)), ("Net value", net)
-    return _certified(found, found.random_lower_bound, "the policy", _policies(found), *facts)
+    return _certified(
+        found, found.random_lower_bound, "the policy", [_OTHER_ROWS], *facts, ways="policies"
+    )
 
 
 @brief.register
 def _(found: ShareCertificate) -> Brief:
     best = int(np.argmax(found.gain_lower_bounds))
-    made = _certified(found, 0.0, "the policy", _policies(found))
+    made = _certified(found, 0.0, "the policy", [_OTHER_ROWS], ways="policies")
     return replace(
         made,
         verdict=f"Certified gains at {len(found.shares)} shares together "

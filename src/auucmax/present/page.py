@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from auucmax._errors import short, visible
@@ -98,7 +98,22 @@ def write_report(
     """
     found = evidence or model.evidence
     n = check_whole(N_PEOPLE if n_people is None else n_people, "n_people", 1, MOST_PEOPLE)
-    terms = _terms(model, found, n, share, budget, cost, value)
+    # Costs of the fit by default, and the top 30%. Several arms with costs are judged along
+    # budgets: a share becomes the budget that treats it.
+    costs: Any = model.evidence.policy.curve.costs
+    if cost is not None:
+        costs = arm_costs(cost, model.arms)
+    elif len(costs) == 1 or set(costs) == {1.0}:
+        costs = None
+    terms = Terms(share=share, budget=budget, cost=costs, value=value)
+    if share is None and budget is None and not terms.has_profit:
+        terms = replace(terms, share=SHARE)
+    factor = price_factor(found.policy.curve, replace(terms, share=None))
+    if terms.share is not None and len(costs or ()) > 1 and factor is not None:
+        check_shares(terms.share)
+        curve = found.policy.curve
+        spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
+        terms = replace(terms, share=None, budget=spend * n * factor)
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
     treated = moved.first.treated if moved else SHARE
     panels = found.arms[0].people if len(found.arms) == 1 else ()
@@ -148,34 +163,6 @@ def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = 
         people=describe_arms(binned(trial.X), trial.arm, trial.roles.arms[1:], 1.0),
         slider=None,
     )
-
-
-def _terms(
-    model: UpliftModel,
-    found: Evidence,
-    n: int,
-    share: float | None,
-    budget: float | None,
-    cost: Any,
-    value: float | None,
-) -> Terms:
-    """Terms of the decision: costs of the fit by default, and the top 30%.
-
-    Several arms with costs are judged along budgets: a share becomes the budget that treats it.
-    """
-    own, curve = model.evidence.policy.curve.costs, found.policy.curve
-    costs = own if len(own) > 1 and set(own) != {1.0} else None
-    if cost is not None:
-        costs = arm_costs(cost, model.arms)
-    terms = Terms(share=share, budget=budget, cost=costs, value=value)
-    if share is None and budget is None and not terms.has_profit:
-        terms = replace(terms, share=SHARE)
-    factor = price_factor(curve, replace(terms, share=None))
-    if terms.share is None or costs is None or len(costs) == 1 or factor is None:
-        return terms
-    check_shares(terms.share)
-    spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
-    return replace(terms, share=None, budget=spend * n * factor)
 
 
 def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: Any) -> None:
@@ -230,11 +217,7 @@ def embedded_json(value: Any) -> Markup:
     >>> print(embedded_json({"name": "</script><b>"}))
     {"name":"\\u003c/script\\u003e\\u003cb\\u003e"}
     """
-    text = json.dumps(_shown_in(value), allow_nan=False, separators=(",", ":"))
-    # A name may hold "</script>", which would end the element wherever it stands.
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
+    return htmlsafe_json_dumps(_shown_in(value), allow_nan=False, separators=(",", ":"))
 
 
 def _shown_in(value: Any) -> Any:

@@ -6,7 +6,7 @@ The numbers of a check come from its report or, in a model file, from a dictiona
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +55,15 @@ def check_brief(found: Check) -> Brief:
     largest = [f"{short(own['feature'])} {own['difference']:+.3f}" for own in known[:5]]
     if largest:
         details.append(("Largest differences", f"{', '.join(largest)} standard deviations"))
-    details += [("Suspect", _suspect(own)) for own in found["suspects"]]
+    for own in found["suspects"]:
+        value, target = own["value"], own["target"]
+        texts = {
+            "values": f"all {value:,.0f} values are in one arm",
+            "p": f"predicts the outcome, and differs between the arms (p {words.p_value(value)})",
+            "rows": f"{value:,.0f} rows at one end all have the same {target}",
+        }
+        text = texts.get(own["measure"], f"{own['measure']} {value:.3f} with the {target}")
+        details.append(("Suspect", f"{short(own['feature'])}: {text}"))
     details += [("Not tested", note) for note in found["notes"]]
     details += [("Advice", text) for text in advised[1:]]
     return in_words(
@@ -69,21 +77,29 @@ def check_brief(found: Check) -> Brief:
 
 def verdict(found: Check) -> str:
     """One sentence: the trial looks randomised, or what failed."""
-    tests = found["tests"]
+    n_tests = len(found["tests"])
+    if not found["stops"] and not found["failures"]:
+        if not n_tests:
+            return "The randomisation is unknown: nothing could be tested."
+        after = ""
+        if found["provided"]:
+            after = f", if {words.joined(found['provided'])} were recorded after treatment"
+        return f"The trial looks randomised{after} ({n_tests} test{'s' * (n_tests > 1)})."
+    reasons = []
+    texts = dict.fromkeys(_FAILURES[test["name"]] for test in found["failures"])
+    if found["treated_by"]:
+        names = words.joined(found["treated_by"])
+        reasons.append(f"treatment depends on {names}, so it was not randomised")
+        texts.pop(_FAILURES["classifier"], None)
+    for target, what in (("treatment", "who was treated"), ("outcome", "the outcome")):
+        own = [s["feature"] for s in found["suspects"] if s["is_after"] and s["target"] == target]
+        if own:
+            reasons.append(f"{words.joined(own)} reveals {what}")
+    why = "; ".join([*reasons, *texts])
     if found["stops"]:
-        return f"The check fails: {'; '.join(_reasons(found))}."
-    if found["failures"]:
-        return (
-            f"The check warns: {'; '.join(_reasons(found))}. One in {1 / found['alpha']:,.0f} "
-            f"properly randomised trials looks like this."
-        )
-    if not tests:
-        return "The randomisation is unknown: nothing could be tested."
-    n = f"{len(tests)} test{'s' * (len(tests) > 1)}"
-    after = ""
-    if found["provided"]:
-        after = f", if {words.joined(found['provided'])} were recorded after treatment"
-    return f"The trial looks randomised{after} ({n})."
+        return f"The check fails: {why}."
+    rate = f"{1 / found['alpha']:,.0f}"
+    return f"The check warns: {why}. One in {rate} properly randomised trials looks like this."
 
 
 def tag(found: Check | None) -> tuple[str, str]:
@@ -122,17 +138,6 @@ def questions(found: Check) -> tuple[str, ...]:
     return tuple(asked)
 
 
-def options(checks: Iterable[Check]) -> str:
-    """Command options that the answers to the questions may require."""
-    given: dict[str, None] = {}
-    for found in checks:
-        for name in found["households"][:1]:
-            given[f"{words.option('groups', [name])} if its rows belong together"] = None
-        for name in dict.fromkeys(doubt["feature"] for doubt in found["doubts"]):
-            given[f"{words.option('after', [name])} if it was recorded after treatment"] = None
-    return words.joined(given)
-
-
 def advice(found: Check) -> tuple[str, ...]:
     """Advice on each failure."""
     failed = dict.fromkeys(test["name"] for test in found["failures"])
@@ -158,35 +163,6 @@ def advice(found: Check) -> tuple[str, ...]:
         grouped = f"if whole groups were treated together (households): {groups}"
         given.insert(0 if found["households"] and not late else len(given), grouped)
     return tuple(given)
-
-
-def _reasons(found: Check) -> list[str]:
-    reasons = []
-    if found["treated_by"]:
-        names = words.joined(found["treated_by"])
-        reasons.append(f"treatment depends on {names}, so it was not randomised")
-    for target, text in (
-        ("treatment", "reveals who was treated"),
-        ("outcome", "reveals the outcome"),
-    ):
-        own = [s["feature"] for s in found["suspects"] if s["is_after"] and s["target"] == target]
-        if own:
-            reasons.append(f"{words.joined(own)} {text}")
-    texts = dict.fromkeys(_FAILURES[test["name"]] for test in found["failures"])
-    if found["treated_by"]:
-        texts.pop(_FAILURES["classifier"], None)
-    return [*reasons, *texts]
-
-
-def _suspect(found: Check) -> str:
-    value, target = found["value"], found["target"]
-    texts = {
-        "values": f"all {value:,.0f} values are in one arm",
-        "p": f"predicts the outcome, and differs between the arms (p {words.p_value(value)})",
-        "rows": f"{value:,.0f} rows at one end all have the same {target}",
-    }
-    other = f"{found['measure']} {value:.3f} with the {target}"
-    return f"{short(found['feature'])}: {texts.get(found['measure'], other)}"
 
 
 @brief.register
@@ -256,11 +232,7 @@ def _(found: TrialCheck) -> Brief:
         first += f" On average {words.joined(harmful) if several else 'the treatment'} did harm"
         lower = f" (unless lower {short(roles.outcome.name)} is better: --lower-is-better)"
         first += "." if roles.outcome.lower_is_better else f"{lower}."
-    also = words.joined(filter(None, [options(checks), "--drop-missing-outcomes" * (n_lost > 0)]))
-    return in_words(
-        first,
-        facts,
-        [text for check in checks for text in questions(check)],
-        advised[0] if advised else f"auucmax fit, with the same options{also and f' and {also}'}",
-        details,
-    )
+    asked = [text for check in checks for text in questions(check)]
+    step = f"auucmax fit, with the same options{' and --drop-missing-outcomes' * (n_lost > 0)}"
+    step = f"answer the questions about the trial, then {step}" if asked else step
+    return in_words(first, facts, asked, advised[0] if advised else step, details)

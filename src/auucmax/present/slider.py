@@ -171,34 +171,35 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         asked = [replace(terms, share=share, budget=None) for share in shares]
     plans = [plan_at(evidence, one, n, at) for one, at in zip(asked, spends, strict=True)]
 
-    def height(plan: Plan, gain: float) -> float:
-        """Convert a gain per person to profit, or to the unit of the page."""
-        if terms.has_profit:
-            return (terms.value or 0.0) * n * gain - (plan.spend or 0.0)
-        return gain * unit
-
     points = []
     for one, at in zip(asked, plans, strict=True):
         is_first = at.share == own
         decision = first if is_first else decide(evidence, one, n, plan=at, points=plans)
-        plan = decision.plan
+        plan, y = decision.plan, decision.plan.profit
         label = words.percent(sum(plan.counts) / n)
         if in_money:
             label = f"{words.money(money * plan.share)} {currency}".rstrip()
-        y = None
-        if plan.gain is not None:
-            ends = (plan.gain.lower, plan.gain.upper)
-            lower, upper = (None if end is None else height(plan, end / n) for end in ends)
-            y = Estimate(value=height(plan, plan.gain.value / n), lower=lower, upper=upper)
         sure = plan.guaranteed if (plan.guaranteed or 0) > 0 else None
-        if sure is not None and not terms.has_profit:
-            sure *= unit / n
+        if not terms.has_profit:  # in the unit of the page
+            y = None if plan.gain is None else plan.gain.scaled(unit / n)
+            sure = None if sure is None else sure * unit / n
         points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y, sure))
+    # Other rankings or, with several arms, simpler policies: these spend other amounts, so that
+    # they are drawn as gains only.
+    others = evidence.arms[0].rivals
+    if len(evidence.arms) > 1:
+        others = () if terms.has_profit else evidence.policy.contrasts[1:]
+    curves = [("random", "random targeting", curve.random)]
+    for k, other in enumerate(others):
+        curves.append((f"rival c{k % 5}", rival_name(evidence, other.against), other.curve))
     lines = []
-    for style, name, gains in _others(evidence, terms.has_profit):
-        there = np.interp([one.plan.share for one in points], curve.spend, gains).tolist()
-        heights = [(p.at, height(p.plan, gain)) for p, gain in zip(points, there, strict=True)]
-        lines.append((style, name, [(0.0, 0.0), *heights]))
+    for style, name, gains in curves:
+        heights = unit * np.interp([one.plan.share for one in points], curve.spend, gains)
+        if terms.has_profit:
+            spent = np.array([one.plan.spend or 0.0 for one in points])
+            heights = (terms.value or 0.0) * n / unit * heights - spent
+        line_of = [(0.0, 0.0), *zip([one.at for one in points], heights.tolist(), strict=True)]
+        lines.append((style, name, line_of))
     return Slider(
         points=tuple(points),
         start=int(np.searchsorted(spends, own)),
@@ -208,24 +209,6 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         lines=tuple(lines),
         marks=_marks(points),
     )
-
-
-def _others(evidence: Evidence, has_profit: bool) -> list[tuple[str, str, Sequence[float]]]:
-    """Styles, names and gains of the comparison lines.
-
-    With several arms, simpler policies spend other amounts: they are drawn as gains only.
-    """
-    policy, several = evidence.policy, len(evidence.arms) > 1
-    others = policy.contrasts[1:] if several else evidence.arms[0].rivals
-    if several and has_profit:
-        others = ()
-    return [
-        ("random", "random targeting", policy.curve.random),
-        *(
-            (f"rival c{number % 5}", rival_name(evidence, own.against), own.curve)
-            for number, own in enumerate(others)
-        ),
-    ]
 
 
 def rival_name(evidence: Evidence, against: str) -> str:

@@ -6,13 +6,10 @@ from auucmax.rows.base import (
     Batch,
     Extremes,
     HashedPart,
-    Question,
     Rows,
     Sample,
     Share,
-    ask,
     part_of,
-    together,
 )
 
 __all__ = [
@@ -21,12 +18,9 @@ __all__ = [
     "Batch",
     "Extremes",
     "HashedPart",
-    "Question",
     "Rows",
     "Sample",
     "Share",
-    "ask",
     "part_of",
     "stream_table",
-    "together",
 ]

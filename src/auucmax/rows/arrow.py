@@ -6,8 +6,8 @@ Parquet files, DuckDB and Spark all give Arrow batches, of which rows of a trial
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,13 @@ from auucmax.data.reading import by_duckdb, locate_files
 from auucmax.data.table_errors import (
     TableError,
     changed_message,
-    check_different,
     check_two,
     feature_columns,
     one_line,
 )
-from auucmax.encoding.kinds import arm_text
-from auucmax.rows.base import Batch, Rows, Summary, order_mark
+from auucmax.encoding.frames import series_of
+from auucmax.encoding.kinds import arm_text, texts_of
+from auucmax.rows.base import Batch, Rows, order_mark
 
 CHECK_ARMS = "Check the values of the treatment, and what treated= and control= name."
 
@@ -36,6 +36,7 @@ CHECK_ARMS = "Check the values of the treatment, and what treated= and control= 
 class ArrowColumns:
     """Roles of Arrow columns: features, outcome, treatment and its two labels.
 
+    ``dtype`` is the type of the features; None: they are raw columns, and come as a frame.
     ``treated`` and ``control`` None: treatment is 0/1 or boolean. Otherwise they are its two
     values as :func:`auucmax.encoding.kinds.arm_text` writes them, and rows with others are left
     out.
@@ -44,7 +45,7 @@ class ArrowColumns:
     features: tuple[str, ...]
     outcome: str
     treatment: str
-    dtype: str = "float32"
+    dtype: str | None = "float32"
     treated: str | None = None
     control: str | None = None
 
@@ -59,6 +60,7 @@ class ArrowColumns:
         treated: Any = None,
         control: Any = None,
         name: str = "the table",
+        raw: bool = False,
     ) -> ArrowColumns:
         """Validate the columns against an Arrow schema, and choose the float type.
 
@@ -68,40 +70,36 @@ class ArrowColumns:
         check_two(treatment, outcome, name)
         _check_arms(treated, control)
         _check_kinds(schema, outcome, treatment, named=treated is not None)
-        kinds = {column: schema.field(column).type for column in features}
+        kinds = {} if raw else {column: schema.field(column).type for column in features}
         texts = [column for column, kind in kinds.items() if _width(kind) is None]
-        if texts or not kinds:
+        if texts or not features:
             raise TableError(
                 f"{name} should have columns of numbers for features, got "
-                + (f"{texts[0]!r} of type {_short(kinds[texts[0]])}" if texts else "none")
+                + (f"{texts[0]!r} of type {kinds[texts[0]]!s:.50}" if texts else "none")
                 + ". Name columns of numbers, or encode it first."
             )
         # Single precision where numpy would make one float32 matrix of these columns.
         small = all(_width(kind) == 4 and str(kind) != "bool" for kind in kinds.values())
         single = small and "float" in map(str, kinds.values())
+        dtype = None if raw else "float32" if single else "float64"
         labels = (None if label is None else arm_text(label) for label in (treated, control))
-        dtype = "float32" if single else "float64"
         return cls(tuple(features), outcome, treatment, dtype, *labels)
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (*self.features, self.outcome, self.treatment)
 
-    @property
-    def wanted(self) -> str:
-        """Description of the expected columns, for a message."""
-        if self.treated is None:
-            return "rows"
-        return f"rows with {self.treated!r} or {self.control!r} in {self.treatment!r}"
-
     def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
         """Convert an Arrow table or record batch to a batch with ``keys`` (m,)."""
         treated, known = self._arms(table.column(self.treatment))
         y = _numbers(table.column(self.outcome)).astype(np.float64)
-        X = np.empty((len(self.features), table.num_rows), dtype=self.dtype)
-        for k, column in enumerate(self.features):
-            X[k] = _numbers(table.column(column))
-        rows = Batch(X.T, y, treated, keys)
+        if self.dtype is None:
+            X = table.select(list(self.features)).to_pandas()
+        else:
+            X = np.empty((len(self.features), table.num_rows), dtype=self.dtype).T
+            for k, column in enumerate(self.features):
+                X[:, k] = _numbers(table.column(column))
+        rows = Batch(X, y, treated, keys)
         if not known.all():
             rows = rows.take(known)
         if not (known := np.isfinite(rows.y)).all():
@@ -114,6 +112,8 @@ class ArrowColumns:
 
     def _arms(self, column: Any) -> tuple[Bools, Bools]:
         """Masks of the treated rows, and of rows in either arm."""
+        from pyarrow import types
+
         if self.treated is None:
             value = _numbers(column)
             treated = value == 1
@@ -124,36 +124,16 @@ class ArrowColumns:
                     f"Name the two arms with treated= and control=."
                 )
             return treated, np.ones(len(value), dtype=bool)
-        codes, texts = _arm_codes(column)
+        if types.is_date(column.type):
+            column = column.cast("string")  # as 2024-01-31
+        codes, texts = texts_of(series_of(column), "category")
+        texts = [arm_text(text) for text in texts]
         # Code -1 is of missing values, and -1 is the place of the last: neither arm.
         treated, control = (
             np.array([*(text == label for text in texts), False])[codes]
             for label in (self.treated, self.control)
         )
         return treated, treated | control
-
-
-def _arm_codes(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Codes of the rows (-1 where missing), and the distinct texts."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = _in_one(column)
-    kind = column.type
-    if pa.types.is_decimal(kind) and kind.bit_width < 128:  # which Arrow cannot encode
-        column = column.cast(pa.decimal128(kind.precision, kind.scale))
-    elif pa.types.is_float16(kind):  # nor these, up to 22
-        column = column.cast(pa.float32())
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    values = column.dictionary
-    if pa.types.is_floating(values.type):  # single precision stays: its 0.1 prints as such
-        values = values.to_numpy(zero_copy_only=False)
-        values = values.astype(np.float16) if pa.types.is_float16(kind) else values
-    else:
-        values = values.to_pylist()
-    return codes, [None if value is None else arm_text(value) for value in values]
 
 
 def _check_arms(treated: Any, control: Any) -> None:
@@ -170,43 +150,32 @@ def _check_arms(treated: Any, control: Any) -> None:
 
 
 def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> None:
+    from pyarrow import types
+
     kind = schema.field(outcome).type
     if _width(kind) is None:
         raise TableError(
             f"the column {outcome!r} should hold numbers or booleans, for it is the outcome, got "
-            f"type {_short(kind)}. Convert it first."
+            f"type {kind!s:.50}. Convert it first."
         )
     kind = schema.field(treatment).type
-    if not _is_label(kind):
+    if _width(kind) is not None:
+        return
+    if types.is_nested(kind) or types.is_null(kind):
         raise TableError(
             f"the column {treatment!r} should hold numbers, booleans, texts or dates, for it is "
-            f"the treatment, got type {_short(kind)}. Convert it first."
+            f"the treatment, got type {kind!s:.50}. Convert it first."
         )
-    if not named and _width(kind) is None:
+    if not named:
         raise TableError(
-            f"the column {treatment!r} should be 0 or 1 in every row, got type {_short(kind)}. "
+            f"the column {treatment!r} should be 0 or 1 in every row, got type {kind!s:.50}. "
             f"Name the two arms with treated= and control=."
         )
 
 
-def _is_label(kind: Any) -> bool:
-    """Whether values of an Arrow type can be arm labels."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(kind):
-        return _is_label(kind.value_type)
-    texts = types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
-    return _width(kind) is not None or texts or types.is_date(kind)
-
-
-def _short(kind: Any) -> str:
-    """Name of an Arrow type for messages, shortened."""
-    return f"{kind!s:.50}"
-
-
 def _width(kind: Any) -> int | None:
     """Bytes of the float that represents an Arrow type exactly; None if not numeric."""
-    import pyarrow.types as types
+    from pyarrow import types
 
     if types.is_boolean(kind) or types.is_float16(kind) or types.is_float32(kind):
         return 4
@@ -217,13 +186,8 @@ def _width(kind: Any) -> int | None:
 
 def _numbers(column: Any) -> NDArray[Any]:
     """Convert an Arrow column to numbers, NaN where missing."""
-    values = _in_one(column).to_numpy(zero_copy_only=False)
+    values = column.to_numpy(zero_copy_only=False)
     return values.astype(np.float64) if values.dtype.kind in "OV" else values
-
-
-def _in_one(column: Any) -> Any:
-    """A column with its chunks combined."""
-    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 BATCH_BYTES = 2**24  #: of the features of a batch
@@ -238,11 +202,7 @@ class _ParquetFiles:
     def schema(self) -> Any:
         import pyarrow.parquet
 
-        schemas = []
-        for file in self.files:
-            with _whole_parquet(file):
-                schemas.append(pyarrow.parquet.read_schema(file))
-        first, *others = schemas
+        first, *others = map(pyarrow.parquet.read_schema, self.files)
         types = dict(zip(first.names, first.types, strict=True))
         for file, schema in zip(self.files[1:], others, strict=True):
             if dict(zip(schema.names, schema.types, strict=True)) != types:
@@ -253,45 +213,33 @@ class _ParquetFiles:
         return first
 
     def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
-        import pyarrow.parquet
+        from pyarrow.parquet import ParquetFile
 
         for file in self.files:
             with (
-                _whole_parquet(file),
+                one_line(
+                    Path(file).name,
+                    "a Parquet file that can be read to its end",
+                    "Write the file again.",
+                ),
                 # Pages through a small buffer: a row group may be larger than the memory.
-                closing(
-                    pyarrow.parquet.ParquetFile(file, buffer_size=2**20, pre_buffer=False)
-                ) as table,
+                closing(ParquetFile(file, buffer_size=2**20, pre_buffer=False)) as table,
             ):
                 yield from table.iter_batches(n_rows, columns=list(columns), use_threads=False)
-
-
-def _whole_parquet(file: str) -> AbstractContextManager[None]:
-    return one_line(
-        Path(file).name, "a Parquet file that can be read to its end", "Write the file again."
-    )
 
 
 @dataclass(frozen=True)
 class _Query:
     sql: str
     database: str
-    name: str
-
-    def schema(self) -> Any:
-        with connect(self.database) as db:
-            return db.sql(f"SELECT * FROM ({self.sql}) LIMIT 0").to_arrow_table().schema
 
     def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
         chosen = ", ".join(map(quoted, columns))
-        with (
-            one_line(self.name, "a database whose query runs to its end", "Mend the query."),
-            connect(self.database) as db,
-        ):
+        with connect(self.database) as db:
             yield from db.sql(f"SELECT {chosen} FROM ({self.sql})").to_arrow_reader(n_rows)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ArrowRows(Rows):
     """Rows of a table on disk; made by :func:`stream_table`.
 
@@ -303,10 +251,8 @@ class ArrowRows(Rows):
     columns: ArrowColumns
     name: str
     batch_rows: int
-    # The mark of the first reading that came to its end, once there was one.
-    _marks: dict[str, tuple[int, int]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    # Number of rows and mark of the first reading that came to its end, once there was one.
+    first_mark: tuple[int, int] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -314,48 +260,38 @@ class ArrowRows(Rows):
 
     def batches(self) -> Generator[Batch, None, None]:
         """Iterate over all rows once."""
-        n_rows, total = 0, 0
-        with closing(self.reader.batches(self.columns.columns, self.batch_rows)) as tables:
+        n_rows = mark = n_known = n_treated = 0
+        with (
+            one_line(
+                self.name,
+                "a table of numbers that can be read to its end",
+                "Write the table again, or correct the query.",
+            ),
+            closing(self.reader.batches(self.columns.columns, self.batch_rows)) as tables,
+        ):
             for table in tables:
                 keys = np.arange(n_rows, n_rows := n_rows + table.num_rows, dtype=np.uint64)
-                if len((batch := self._batch(table, keys)).y):
-                    total += order_mark(batch)
+                batch = self.columns.batch(table, keys)
+                mark += order_mark(batch)
+                n_known += len(batch.y)
+                n_treated += int(batch.treated.sum())
+                if len(batch.y):
                     yield batch
-        mark = n_rows, total % 2**64
-        if self._marks.setdefault("first", mark) != mark:
-            raise TableError(changed_message(self.name))
-
-    def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
-        try:
-            return self.columns.batch(table, keys)
-        except TableError:
-            raise
-        except (KeyError, TypeError, ValueError) as error:
-            if not self._marks:
-                with one_line(self.name, "a table of numbers", "Convert its columns first."):
-                    raise
-            # Columns and types were checked before: they are others now.
-            raise TableError(changed_message(self.name)) from error
-
-    def total(self, *summaries: Summary) -> list[Any]:
-        """Sums of batch summaries, in one reading, added in the order of batches."""
-        (n_control, n_treated), *totals = super().total(_arm_counts, *summaries)
-        if not n_control or not n_treated:
+        named = self.columns.treated, self.columns.control
+        if not n_known:
+            wanted = "rows" if None in named else "rows with {!r} or {!r} in {!r}"
+            wanted = wanted.format(*named, self.columns.treatment)
+            raise TableError(f"{self.name} should have {wanted}, got none. {CHECK_ARMS}")
+        if n_treated in (0, n_known):
             raise TableError(
                 f"the column {self.columns.treatment!r} of {self.name} should hold both arms, "
-                f"treated and control; all {n_control + n_treated:,} rows are "
+                f"treated and control; all {n_known:,} rows are "
                 f"{'treated' if n_treated else 'control'}. An effect needs both arms."
             )
-        return totals
-
-    def without_rows(self) -> TableError:
-        return TableError(f"{self.name} should have {self.columns.wanted}, got none. {CHECK_ARMS}")
-
-
-def _arm_counts(batch: Batch) -> NDArray[np.int64]:
-    """Numbers of control and treated rows."""
-    n_treated = np.count_nonzero(batch.treated)
-    return np.array([len(batch.y) - n_treated, n_treated])
+        found = n_rows, mark % 2**64
+        self.first_mark = self.first_mark or found
+        if found != self.first_mark:
+            raise TableError(changed_message(self.name))
 
 
 def stream_table(
@@ -414,18 +350,18 @@ def stream_table(
     reader: _ParquetFiles | _Query
     if kind == "parquet":
         reader = _ParquetFiles(tuple(files))
+        with one_line(name, "Parquet files that can be read", "Check that they are whole."):
+            schema = reader.schema()
     elif kind == "database":
         with by_duckdb(files, kind, name) as db:
-            reader = _Query(duckdb_select(db, query, name), files[0], name)
+            sql = duckdb_select(db, query, name)
+            reader = _Query(sql, files[0])
+            schema = db.sql(f"SELECT * FROM ({sql}) LIMIT 0").to_arrow_table().schema
     else:
         raise TableError(
             f"{name} should be Parquet files or a DuckDB database to be read batch by batch, got "
             f"{kind}. Convert it: duckdb -c \"COPY (FROM '{name}') TO 'rows.parquet'\"."
         )
-    with one_line(name, "a table that can be read", "Check that it is whole."):
-        schema = reader.schema()
-    if len(set(schema.names)) < len(schema.names):
-        check_different(schema.names, name)
     chosen = feature_columns(features, treatment, outcome, schema.names, name)
     columns = ArrowColumns.of(
         schema, chosen, outcome, treatment, treated=treated, control=control, name=name

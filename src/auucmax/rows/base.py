@@ -5,10 +5,6 @@ An array, :class:`Extremes`, a histogram of scores are summaries, and :meth:`Row
 number of them in one reading. Encoding, scaling and folds are views (:meth:`Rows.map`,
 :meth:`Rows.part`): they change each batch on its way and copy nothing.
 
-An algorithm that needs several readings is written as a generator, a *question*: it yields the rows
-that it asks with the summaries that it wants of them, and is sent their totals. :func:`together`
-makes one question of several, which then share their readings; :func:`ask` answers one.
-
 A few of the rows show whether those that are read again are the same, in the same order.
 """
 
@@ -16,15 +12,16 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._asking import drive
 from auucmax._validation import Bools, Floats
 from auucmax.data.hashing import mix_bits, numbers_for, row_hashes
 
@@ -49,12 +46,9 @@ def order_mark(batch: Batch) -> int:
     return int(mix_bits(row_hashes(rows) ^ mix_bits(batch.keys[some])).sum())
 
 
-T = TypeVar("T")
 Keys = NDArray[np.uint64]
 Summary = Callable[["Batch"], Any]
 Step = Callable[["Batch"], "Batch"]
-#: Yields rows to read, with the summaries that are wanted of each, and is sent lists of totals.
-Question = Generator[list[tuple["Rows", Sequence[Summary]]], list[list[Any]], T]
 
 MAX_BYTES = 2**25  #: of a summary, unless the rows say that it should be smaller
 _HASHED = 2**14  # keys whose hashes are made in the cache of the processor
@@ -103,7 +97,7 @@ class Rows:
     #: Whether batches have weights.
     weighted: bool = False
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Generator[Batch, None, None]:
         """Iterate over all rows once, in a fixed order, in at least one batch."""
         raise NotImplementedError
 
@@ -113,80 +107,58 @@ class Rows:
         Summaries are functions that can be pickled, of batches that may be empty. The result does
         not depend on the number of threads.
         """
+        return self._total((), summaries)
 
-        def work(batch: Batch) -> list[Any]:
-            return [summary(batch) for summary in summaries]
+    def _total(self, steps: tuple[Step, ...], summaries: Sequence[Summary]) -> list[Any]:
+        """Sums of the summaries of the view that these steps make."""
+        workers = n_threads()
+        with ThreadPoolExecutor(workers) as pool, closing(self.batches()) as batches:
 
-        totals: list[Any] | None = None
-        with ThreadPoolExecutor(workers := n_threads()) as pool:
-            # One batch more than threads: it is read while the others are worked on.
-            for sums in _in_order(pool, work, self.batches(), workers + 1):
-                totals = sums if totals is None else plus(totals, sums)
-        if totals is None:
-            raise self.without_rows()
-        return totals
+            def sums() -> Generator[list[Any], None, None]:
+                waiting: deque[Future[list[Any]]] = deque()
+                for batch in batches:
+                    waiting.append(pool.submit(summarised, batch, steps, summaries))
+                    # One batch more than threads: it is read while the others are worked on.
+                    if len(waiting) > workers:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+
+            return reduce(plus, sums())
 
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
         """A view with transformed features, by an encoder or scaling; ``names``: new names."""
         names = self.names if names is None else tuple(names)
-        return View(self, (Mapped(transform, len(names)),), names)
+        return View(self, Mapped(transform, len(names)), names)
 
     def part(self, part: Step) -> Rows:
         """A view of a subset: a :class:`HashedPart` (fold) or a :class:`Share`."""
         self.keep_order()
-        return View(self, (part,), self.names)
+        return View(self, part, self.names)
 
     def keep_order(self) -> None:
         """Require the same row order in all later readings."""
-
-    def without_rows(self) -> ValueError:
-        """Error for a source without rows."""
-        return ValueError("rows should hold at least one row, got none. Check their source.")
 
 
 class View(Rows):
     """A view that transforms batches."""
 
-    def __init__(self, rows: Rows, steps: tuple[Step, ...], names: tuple[str, ...]) -> None:
-        self.source: Rows = rows.source if isinstance(rows, View) else rows
-        self.steps: tuple[Step, ...] = (*(rows.steps if isinstance(rows, View) else ()), *steps)
-        self.names, self.max_bytes, self.weighted = names, rows.max_bytes, rows.weighted
+    def __init__(self, source: Rows, step: Step, names: tuple[str, ...]) -> None:
+        self.source, self.step = source, step
+        self.names, self.max_bytes, self.weighted = names, source.max_bytes, source.weighted
 
-    def batches(self) -> Iterator[Batch]:
-        for batch in self.source.batches():
-            for step in self.steps:
-                batch = step(batch)
-            yield batch
-
-    def total(self, *summaries: Summary) -> list[Any]:
-        (totals,) = self.source.total(_Viewed(self.steps, summaries))
-        return list(totals.values)
+    def _total(self, steps: tuple[Step, ...], summaries: Sequence[Summary]) -> list[Any]:
+        return self.source._total((self.step, *steps), summaries)
 
     def keep_order(self) -> None:
         self.source.keep_order()
 
 
-@dataclass(frozen=True)
-class _Viewed:
-    """Summaries of transformed batches; each transformation is applied once."""
-
-    steps: tuple[Step, ...]
-    summaries: Sequence[Summary]
-
-    def __call__(self, batch: Batch) -> Totals:
-        for step in self.steps:
-            batch = step(batch)
-        return Totals([summary(batch) for summary in self.summaries])
-
-
-@dataclass(frozen=True, eq=False)
-class Totals:
-    """Several totals, added together."""
-
-    values: list[Any]
-
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(plus(self.values, other.values))
+def summarised(batch: Batch, steps: tuple[Step, ...], summaries: Sequence[Summary]) -> list[Any]:
+    """The summaries of a batch that has gone through the steps of a view."""
+    for step in steps:
+        batch = step(batch)
+    return [summary(batch) for summary in summaries]
 
 
 def plus(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
@@ -205,59 +177,6 @@ class Mapped:
         # An encoder need not know what to make of a frame without rows.
         X = self.transform(batch.X) if len(batch.y) else np.empty((0, self.n_columns))
         return batch._replace(X=X)
-
-
-# Questions
-
-
-def ask(question: Question[T]) -> T:
-    """Answer a request.
-
-    >>> def mean(rows):
-    ...     ((n, total),) = yield [(rows, (lambda b: len(b.y), lambda b: b.X.sum()))]
-    ...     return float(total / n)
-    >>> rows = ArrayRows(np.arange(6.0)[:, None], np.zeros(6), np.arange(6) < 3)
-    >>> ask(mean(rows)), ask(together(mean(rows), mean(rows.map(np.square))))
-    (2.5, [2.5, 9.166666666666666])
-    """
-    return drive(question, _totals)
-
-
-def together(*questions: Question[Any]) -> Question[list[Any]]:
-    """Combine requests, so that readings are shared."""
-    answers: list[Any] = [None] * len(questions)
-    replies: dict[int, list[list[Any]] | None] = dict.fromkeys(range(len(questions)))
-    while True:
-        asked = {}
-        for number, reply in replies.items():
-            try:
-                asked[number] = questions[number].send(reply)  # type: ignore[arg-type]
-            except StopIteration as stop:
-                answers[number] = stop.value
-        if not asked:
-            return answers
-        totals = iter((yield [one for own in asked.values() for one in own]))
-        replies = {number: [next(totals) for _ in own] for number, own in asked.items()}
-
-
-def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
-    """Answer requests with one reading of each source."""
-    sources: dict[int, tuple[Rows, dict[tuple[Step, ...], list[int]]]] = {}
-    for number, (rows, _) in enumerate(asked):
-        source, steps = (rows.source, rows.steps) if isinstance(rows, View) else (rows, ())
-        views = sources.setdefault(id(source), (source, {}))[1]
-        views.setdefault(steps, []).append(number)
-    answers: list[list[Any]] = [[]] * len(asked)
-    for source, views in sources.values():
-        viewed = [
-            _Viewed(steps, [summary for number in numbers for summary in asked[number][1]])
-            for steps, numbers in views.items()
-        ]
-        for numbers, totals in zip(views.values(), source.total(*viewed), strict=True):
-            left = iter(totals.values)
-            for number in numbers:
-                answers[number] = [next(left) for _ in asked[number][1]]
-    return answers
 
 
 # Parts
@@ -393,12 +312,8 @@ class ArrayRows(Rows):
             names = [f"x{k}" for k in range(X.shape[1])]
         self.names = tuple(map(str, names))
         self.X, self.y, self.treated, self.weight = X, y, treated, weight
+        self.keys = np.arange(len(y), dtype=np.uint64) if keys is None else keys
         self.weighted = weight is not None
-        self._keys = keys
-
-    @property
-    def keys(self) -> Keys:
-        return np.arange(len(self.y), dtype=np.uint64) if self._keys is None else self._keys
 
     @property
     def columns(self) -> tuple[Any, Floats, Bools, Floats | None]:
@@ -410,15 +325,12 @@ class ArrayRows(Rows):
         """All rows as one batch."""
         return Batch(self.X, self.y, self.treated, self.keys, self.weight)
 
-    def batches(self) -> Iterator[Batch]:
-        yield self.batch
-
-    def total(self, *summaries: Summary) -> list[Any]:
-        return [summary(self.batch) for summary in summaries]
+    def _total(self, steps: tuple[Step, ...], summaries: Sequence[Summary]) -> list[Any]:
+        return summarised(self.batch, steps, summaries)
 
     def take(self, places: NDArray[Any]) -> ArrayRows:
         """Select rows by position."""
-        return self._of(self.batch.take(places), self.names)
+        return self.part(lambda batch: batch.take(places))
 
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> ArrayRows:
         names = self.names if names is None else tuple(names)
@@ -435,25 +347,7 @@ class ArrayRows(Rows):
 
 # Threads
 
-
-def _in_order(
-    pool: ThreadPoolExecutor,
-    work: Callable[[Batch], list[Any]],
-    batches: Iterator[Batch],
-    n_waiting: int,
-) -> Iterator[list[Any]]:
-    """Yield results in the order of the batches, holding few at a time."""
-    waiting: deque[Future[list[Any]]] = deque()
-    try:
-        for batch in batches:
-            waiting.append(pool.submit(work, batch))
-            if len(waiting) == n_waiting:
-                yield waiting.popleft().result()
-    finally:
-        if isinstance(batches, Generator):
-            batches.close()
-    while waiting:
-        yield waiting.popleft().result()
+# Threads
 
 
 def n_threads() -> int:

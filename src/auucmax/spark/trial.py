@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from auucmax import certificates
-from auucmax._validation import Floats, check_choice, check_level, check_whole
-from auucmax.certificates.certify import check_histogram_method
+from auucmax._validation import check_choice, check_level, check_whole
+from auucmax.certificates.certify import HISTOGRAM_METHODS
 from auucmax.certificates.held_out import fitted_on
 from auucmax.data import Trial
 from auucmax.data import read_trial as _read_trial
 from auucmax.data.databases import N_BUCKETS, Draw
 from auucmax.data.hashing import Checksum
-from auucmax.data.table_errors import TableError, check_columns
+from auucmax.data.table_errors import TableError, check_columns, feature_columns
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.estimators.auucmax import AUUCMax
@@ -30,20 +28,14 @@ from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.ranking import RANKINGS, RankingKind
 from auucmax.model import UpliftModel
 from auucmax.rows import Batch, Rows, Share
-from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.rows import (
-    ENCODED,
     NAME,
-    PartitionRows,
     SparkRows,
     arrow_columns,
     blocks,
     cached,
-    check_frame,
-    check_free,
     check_told_apart,
     map_batches,
-    n_rows_of,
     partition,
     quoted,
 )
@@ -52,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENCODER_ROWS = 200_000  #: from which an encoder is fitted
+ENCODED = 8  #: numbers that a raw value may become: blocks of rows are shorter by it
 N_BINS = 16_384  #: of histograms that travel: 1 MB each, after a sample of 4 MB for their edges
 
 
@@ -78,7 +71,7 @@ def fit(
     features : columns of numbers, texts, booleans and dates; default: all other columns.
     model : :class:`auucmax.AUUCMax` with the settings to use; it is not changed. Default:
         ``AUUCMax()``, which compares norms over 5 folds in about 20 jobs; with more than a million
-        rows on a random million, which the executors keep. ``selection=None`` takes about 5.
+        rows on a random million, in the memory of the driver. ``selection=None`` takes about 5.
     encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
         numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one. Of
         more than 200,000 rows it is fitted on a random 200,000; texts that these lack have zeros.
@@ -95,25 +88,31 @@ def fit(
     moments in UTC; ``toPandas()`` writes them in the zone of the session, which should be UTC.
     """
     model = AUUCMax() if model is None else clone(model)
-    names = check_frame(df, features, treatment, outcome)
-    if not _has_texts(df, names) and encoder is None:
-        columns = arrow_columns(df, names, treatment, outcome, treated, control)
-        rows: Rows = SparkRows(df, PartitionRows(columns))
-        with cached(rows) if cache else nullcontext(rows) as ready:
-            return model.fit(ready)
-    arms = _arms(df, treatment, outcome, treated, control)
-    raw = SparkRows(df, PartitionRows(arms, names))
-    # Rows that are set aside for a certificate must not determine what levels are worth.
-    encoder = TableEncoder() if encoder is None else clone(encoder)
-    fitted = fit_encoder(raw, encoder, with_outcomes=model.selection != "certificate")
-    features = tuple(map(str, fitted.get_feature_names_out()))
-    plain = rows = raw.map(fitted.transform, features)
-    if any(column.outcome_terms for column in fitted.columns_):
-        rows = raw.part(_Training(fitted)).map(np.asarray, features)
+    names = feature_columns(features, treatment, outcome, df.columns, NAME)
+    raw = _has_texts(df, names) or encoder is not None
+    columns = arrow_columns(df, names, treatment, outcome, treated, control, raw=raw)
+    source = SparkRows(df, columns)
+    rows: Rows = source
+    if raw:
+        # Rows that are set aside for a certificate must not determine what levels are worth.
+        encoder = TableEncoder() if encoder is None else clone(encoder)
+        fitted = fit_encoder(source, encoder, with_outcomes=model.selection != "certificate")
+        transform, terms = fitted.transform, tuple(map(str, fitted.get_feature_names_out()))
+        by_outcomes = any(column.outcome_terms for column in fitted.columns_)
+        if by_outcomes:
+
+            def training(batch: Batch) -> Batch:
+                return batch._replace(X=fitted.training_features(batch.X, batch.keys))
+
+            rows = source.part(training).map(np.asarray, terms)
+        else:
+            rows = source.map(transform, terms)
     with cached(rows) if cache else nullcontext(rows) as ready:
         model.fit(ready)
-    if rows is not plain:  # it is to know its rows by what ``transform`` makes of them
-        (model.checksum_,) = plain.total(_checksum)
+    if not raw:
+        return model
+    if by_outcomes:  # it is to know its rows by what ``transform`` makes of them
+        (model.checksum_,) = source.map(transform, terms).total(_checksum)
     del model.feature_names_in_  # in a Pipeline it gets arrays
     return Pipeline([("encoder", fitted), ("model", model)])
 
@@ -123,10 +122,10 @@ def fit_encoder(rows: SparkRows, encoder: TableEncoder, *, with_outcomes: bool) 
 
     ``with_outcomes``: columns with many levels may get shrunk means of outcomes.
     """
-    (n_rows,) = rows.total(n_rows_of)
-    share = Share(min(ENCODER_ROWS / max(n_rows, 1), 1.0), seed=0)
-    (batches,) = rows.total(lambda batch: _Batches([share(batch)]))
-    X, y, treated, keys, _ = zip(*(own for own in batches.found if len(own.y)), strict=True)
+    (n_rows,) = rows.total(lambda batch: len(batch.y))
+    share = Share(min(ENCODER_ROWS / n_rows, 1.0), seed=0)
+    (batches,) = rows.total(lambda batch: [share(batch)])
+    X, y, treated, keys, _ = zip(*(own for own in batches if len(own.y)), strict=True)
     encoder.fit(
         pd.concat(X, ignore_index=True),
         np.concatenate(y) if with_outcomes else None,
@@ -136,24 +135,6 @@ def fit_encoder(rows: SparkRows, encoder: TableEncoder, *, with_outcomes: bool) 
     if n_rows > ENCODER_ROWS:  # other rows may have texts that are rare
         encoder.new_levels = "other"
     return encoder
-
-
-@dataclass(frozen=True)
-class _Batches:
-    found: list[Batch]
-
-    def __add__(self, other: _Batches) -> _Batches:
-        return _Batches(self.found + other.found)
-
-
-@dataclass(frozen=True)
-class _Training:
-    """Training features, whose outcome terms depend on row keys."""
-
-    encoder: TableEncoder
-
-    def __call__(self, batch: Batch) -> Batch:
-        return batch._replace(X=self.encoder.training_features(batch.X, batch.keys))
 
 
 def read_trial(
@@ -179,16 +160,12 @@ def read_trial(
 
     by = groups or id
     check_columns([by] if by else [], df.columns, NAME)
-    n = Draw(by, max_rows).buckets(df.count(), lambda: _collected(df.limit(10_000)), NAME)
+    n = Draw(by, max_rows).buckets(df.count(), lambda: frame_of(df.limit(10_000).toArrow()), NAME)
     if n is not None:
         key = sql.monotonically_increasing_id() if by is None else sql.col(quoted(by))
         bucket = sql.pmod(sql.xxhash64(key.cast("string")), sql.lit(N_BUCKETS))
         df = df.where(bucket < n)
-    return _read_trial(_collected(df), id=id, groups=groups, **roles)
-
-
-def _collected(df: DataFrame) -> pd.DataFrame:
-    return frame_of(df.toArrow())
+    return _read_trial(frame_of(df.toArrow()), id=id, groups=groups, **roles)
 
 
 def score(
@@ -209,15 +186,14 @@ def score(
     """
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    names = list(_model_features(model, df, features))
+    names = _model_features(model, df, features)
     predict = model.predict
     added = [column]
     if isinstance(model, UpliftModel):
         predict = model.scored
         added = model.score_names
     kept = [name for name in df.columns if name not in added]
-    for name in added:
-        check_free(df, name)
+    check_told_apart(df, added, [*kept, *added])
 
     def add_scores(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -262,8 +238,8 @@ def evaluate(
     """
     check_level(level)
     check_choice(ranking, "ranking", RANKINGS)
-    arms = _arms(df, treatment, outcome, treated, control)
-    return _histogram(df, score, arms, features, n_bins).inference(level, ranking)
+    arms = treatment, outcome, treated, control
+    return _histogram(df, score, features, arms, n_bins).inference(level, ranking)
 
 
 def certify(
@@ -288,28 +264,20 @@ def certify(
     rest as in :func:`evaluate`.
     """
     check_level(delta, "delta")
-    check_histogram_method(options.get("method", "auto"))
-    arms = _arms(df, treatment, outcome, treated, control)
+    check_choice(options.get("method", "auto"), "method", HISTOGRAM_METHODS)
     n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
-    n_candidates *= _candidates_of(score, df, arms, features)
-    histogram = _histogram(df, score, arms, features, n_bins)
+    arms = treatment, outcome, treated, control
+    fitted = fitted_on(score)
+    if fitted is not None:  # an error if it was fitted on these rows
+        seen = fitted.seen
+        names = _model_features(score, df, features)
+        rows = SparkRows(df, arrow_columns(df, names, *arms, raw=True))
+        if seen.steps:  # of what these make only the number of columns is known
+            names = [f"x{k}" for k in range(seen.n_features or 0)]
+        (found,) = rows.map(seen, names).total(_checksum)
+        n_candidates *= fitted.candidates(found)
+    histogram = _histogram(df, score, features, arms, n_bins)
     return certificates.certify(histogram, delta=delta, n_candidates=n_candidates, **options)
-
-
-def _candidates_of(
-    model: Any, df: DataFrame, arms: ArrowColumns, features: Sequence[str] | None
-) -> int:
-    """Number of candidates of the model; an error if it was fitted on these rows."""
-    fitted = fitted_on(model)
-    if fitted is None:
-        return 1
-    seen = fitted.seen
-    raw = tuple(_model_features(model, df, features))
-    # Names matter to nobody here, their number does: it is known only of what no step makes anew.
-    names = raw if not seen.steps else tuple(f"x{k}" for k in range(seen.n_features or 0))
-    rows = SparkRows(df, PartitionRows(arms, raw)).map(seen, names)
-    (found,) = rows.total(_checksum)
-    return fitted.candidates(found)
 
 
 def _checksum(batch: Batch) -> Checksum:
@@ -317,27 +285,19 @@ def _checksum(batch: Batch) -> Checksum:
 
 
 def _histogram(
-    df: DataFrame, score: Any, arms: ArrowColumns, features: Sequence[str] | None, n_bins: int
+    df: DataFrame,
+    score: Any,
+    features: Sequence[str] | None,
+    arms: tuple[str, str, Any, Any],
+    n_bins: int,
 ) -> BinnedLevels:
+    """Levels of a column of scores, or of a model's; ``arms`` as in :func:`arrow_columns`."""
     if isinstance(score, str):
-        check_columns([score], df.columns, NAME)
-        check_told_apart(df, [score])
-        labels = arms.treated, arms.control
-        columns = arrow_columns(df, [score], arms.treatment, arms.outcome, *labels)
-        return score_levels(SparkRows(df, PartitionRows(columns)), _only_column, n_bins=n_bins)
-    raw = tuple(_model_features(score, df, features))
-    return score_levels(SparkRows(df, PartitionRows(arms, raw)), score.predict, n_bins=n_bins)
-
-
-def _only_column(X: NDArray[Any]) -> Floats:
-    return np.asarray(X[:, 0], dtype=np.float64)
-
-
-def _arms(df: DataFrame, treatment: str, outcome: str, treated: Any, control: Any) -> ArrowColumns:
-    """Validated outcome and treatment columns, without features."""
-    check_columns([treatment, outcome], df.columns, NAME)
-    check_told_apart(df, [treatment, outcome])
-    return replace(arrow_columns(df, [outcome], treatment, outcome, treated, control), features=())
+        rows = SparkRows(df, arrow_columns(df, [score], *arms))
+        return score_levels(rows, lambda X: X[:, 0].astype(np.float64), n_bins=n_bins)
+    names = _model_features(score, df, features)
+    rows = SparkRows(df, arrow_columns(df, names, *arms, raw=True))
+    return score_levels(rows, score.predict, n_bins=n_bins)
 
 
 def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
@@ -346,17 +306,17 @@ def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
 
     numbers = types.NumericType, types.BooleanType
     others = types.StringType, types.DateType, types.TimestampType, types.TimestampNTZType
-    fields = df.select(*map(quoted, columns)).schema.fields
-    for own in fields:
-        if not isinstance(own.dataType, (*numbers, *others)):
+    kinds = {field.name: field.dataType for field in df.schema.fields}
+    for name in columns:
+        if not isinstance(kinds[name], (*numbers, *others)):
             raise TableError(
-                f"column {own.name!r} should hold numbers, texts, booleans or dates, got "
-                f"{own.dataType.simpleString():.50}. Convert or drop the column."
+                f"column {name!r} should hold numbers, texts, booleans or dates, got "
+                f"{kinds[name].simpleString():.50}. Convert or drop the column."
             )
-    return any(isinstance(own.dataType, others) for own in fields)
+    return any(isinstance(kinds[name], others) for name in columns)
 
 
-def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> Sequence[str]:
+def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> list[str]:
     """The columns that a fitted model needs."""
     if not callable(getattr(model, "predict", None)):
         raise TableError(
@@ -373,7 +333,6 @@ def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -
             "the model should know the names of its features, got one without. Pass features=, the "
             "columns in the order in which it was fitted."
         )
-    chosen = list(names)
-    check_columns(chosen, df.columns, NAME)
-    check_told_apart(df, chosen)
-    return [str(name) for name in chosen]
+    check_columns(list(names), df.columns, NAME)
+    check_told_apart(df, list(names))
+    return [str(name) for name in names]

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.metrics.inference import Clusters, ClusterUnits, some_rows
 from auucmax.metrics.ranking import Ranking, sorted_rows
@@ -76,9 +77,12 @@ class Calibration(Shown):
         rises = (np.diff(self.score) > 0).all() and (np.diff(self.uplift) >= 0).all()
         is_whole = 0 < len(self.score) == len(self.uplift)
         if not (rises and is_whole) or min(self.n_rows, self.n_treated, self.min_rows) < 1:
-            raise ValueError(
-                "a calibration should have as many uplifts as scores, scores that increase, "
-                "uplifts that do not decrease, and rows."
+            raise InputError(
+                "calibration",
+                "of as many uplifts as scores, scores that increase, uplifts that do not decrease, "
+                "and rows",
+                f"{len(self.score)} scores and {len(self.uplift)} uplifts of {self.n_rows} rows",
+                "Make it with auucmax.targeting.calibrate.",
             )
 
     def __call__(self, score: ArrayLike) -> Any:
@@ -146,7 +150,9 @@ def calibrate(
     rarer = min(n_treated, len(rows.y) - n_treated)
     if min_rows is None:
         # Ten bins of many rows, bins of 100 of fewer, three bins of few, and never under 20 rows.
-        units = min(ClusterUnits.of(rows.treated, clusters).counts.values())
+        units = rarer
+        if clusters is not None:
+            units = int((ClusterUnits(rows.treated, clusters).sizes > 0).sum(axis=1).min())
         min_rows = max(units // MOST_BINS, min(FEWEST_ROWS, max(LEAST_ROWS, units // 3)))
         if units < rarer:
             min_rows = rarer // max(1, units // min_rows)
@@ -154,7 +160,7 @@ def calibrate(
     part = sorted_rows(rows)
     weight = np.asarray(part.weight)
     # As many bins as ``least`` allows, of equal size: what is left over is shared.
-    starts = _bin_starts(part.ranking, part.treated, rarer // max(1, rarer // least))
+    starts = _bin_starts(part, part.treated, rarer // max(1, rarer // least))
     if len(starts) == 1:
         warnings.warn(
             f"calibration should have at least two bins of different scores with {least} rows of "
@@ -166,18 +172,26 @@ def calibrate(
     # The transformed outcome, times the weight.
     effect = part.effect()
     e = float(np.average(part.treated, weights=weight))
-    mean_treated = float(part.arm_outcome(True).sum()) / part.arm_total(True)
+    mean_treated = float(part.arm_outcome(True).sum()) / part.arm_totals[True]
     outcome = part.total_weight * part.less(mean_treated - e * effect).signed_outcome()
     sizes = np.add.reduceat(weight, starts)
     fit = isotonic_regression(np.add.reduceat(outcome, starts) / sizes, weights=sizes).x
     number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(weight)))
     slope = _slope(
         fit, sizes, number, outcome - weight * fit[number],
-        None if clusters is None else clusters[part.index],
+        None if clusters is None else clusters[part.order],
     )  # fmt: skip
     uplift = effect + slope * (fit - effect)
-    score_of = rows.score[part.index]
-    knots = _knots(score_of, weight, starts)
+    score_of = rows.score[part.order]
+    # A knot is the mean score of about 20 rows around the median of its bin: the sorted row at
+    # which half of the weight of the bin is reached.
+    ends = np.append(starts[1:], len(weight))
+    reached = np.append(0.0, np.cumsum(weight))
+    middle = np.searchsorted(reached[1:], (reached[starts] + reached[ends]) / 2)
+    middle = np.clip(middle, starts, ends - 1)
+    first = np.maximum(middle - LEAST_ROWS // 2, starts)
+    last = np.minimum(middle + LEAST_ROWS // 2 + 1, ends)
+    knots = np.array([score_of[a:b].mean() for a, b in zip(first, last, strict=True)])
     # Straight lines between knots do not keep the mean of the bins; a shift of all does.
     off = effect - float(np.average(np.interp(score_of, knots, uplift), weights=weight))
     return Calibration(
@@ -265,17 +279,3 @@ def _slope(
         noise += sign * (np.bincount(own[number], squares) / np.bincount(own, sizes)).sum()
     spread = np.sum(sizes * (fit - np.average(fit, weights=sizes)) ** 2)
     return float(np.clip(1 - NOISE * noise / spread, 0, 1)) if spread > 0 else 0.0
-
-
-def _knots(score: Floats, weight: Floats, starts: NDArray[np.intp]) -> Floats:
-    """Knots: mean score of about 20 rows around each bin's median.
-
-    The median is the sorted row at which half of the weight of the bin is reached.
-    """
-    ends = np.append(starts[1:], len(score))
-    reached = np.append(0.0, np.cumsum(weight))
-    middle = np.searchsorted(reached[1:], (reached[starts] + reached[ends]) / 2)
-    middle = np.clip(middle, starts, ends - 1)
-    first = np.maximum(middle - LEAST_ROWS // 2, starts)
-    last = np.minimum(middle + LEAST_ROWS // 2 + 1, ends)
-    return np.array([score[a:b].mean() for a, b in zip(first, last, strict=True)])

@@ -146,14 +146,15 @@ def choose(
 
         # With many people only the steps around the cut, whose rates a sample shows, are kept and
         # sorted, which bounds memory; if the cut is not among them, all are.
-        low, high = -np.inf, np.inf
+        ranges = [(-np.inf, np.inf)]
         if n_people > _MANY and money < np.inf:
             sample = steps_of(slice(None, None, _PART))
             best = sample.best_first()
             ends = money / _PART * np.array([1 + _MARGIN, 1 - _MARGIN])
             places = np.searchsorted(np.cumsum(sample.cost[best]), ends)
             low, high = np.append(sample.rate[best], -np.inf)[places].tolist()
-        while True:
+            ranges.insert(0, (low, high))
+        for low, high in ranges:
             arm, spent, between = np.full(n_people, -1), 0.0, list[Steps]()
             for start in range(0, n_people, _MANY):
                 steps = steps_of(slice(start, start + _MANY))
@@ -168,9 +169,8 @@ def choose(
             order = steps.best_first()
             total = spent + np.cumsum(steps.cost[order])
             n_taken = int(np.searchsorted(total, money * _ROUNDING, side="right"))
-            if (low == -np.inf and high == np.inf) or 0 < n_taken < len(order):
+            if 0 < n_taken < len(order):
                 break
-            low, high = -np.inf, np.inf
         rate = steps.rate[order]
         threshold = float(rate[n_taken - 1]) if n_taken else np.inf
         taken = order[:n_taken]
@@ -204,19 +204,24 @@ def check_money(amount: Any, name: str) -> float:
     )
 
 
+def by_arm(given: Mapping[Any, Any], arms: Sequence[str], name: str) -> list[Any]:
+    """Values by label, one for each arm, in the order of the arms."""
+    found = {arm_text(label): own for label, own in given.items()}
+    if set(found) != set(arms):
+        raise InputError(
+            name, f"given for each arm, {', '.join(map(repr, arms))}",
+            ", ".join(map(repr, found)) or "none",
+            "Name all arms but the control; 0 is a number as well.",
+        )  # fmt: skip
+    return [found[arm] for arm in arms]
+
+
 def arm_costs(
     cost: Mapping[Any, float] | Sequence[float] | float | None, arms: Sequence[str]
 ) -> tuple[float, ...]:
     """Cost of each arm, (K,), given by label or in order; 1 each by default."""
-    if isinstance(cost, Mapping):
-        given = {arm_text(label): price for label, price in cost.items()}
-        if set(given) != set(arms):
-            raise InputError(
-                "cost", f"one amount for each arm, {', '.join(map(repr, arms))}",
-                ", ".join(map(repr, given)) or "none", "Pass 0 for an arm that costs nothing.",
-            )  # fmt: skip
-        cost = [given[label] for label in arms]
-    amounts = np.broadcast_to(np.array(1.0 if cost is None else cost, dtype=object), len(arms))
+    own: Any = by_arm(cost, arms, "cost") if isinstance(cost, Mapping) else cost
+    amounts = np.broadcast_to(np.array(1.0 if own is None else own, dtype=object), len(arms))
     return tuple(check_money(amount, "cost") for amount in amounts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from auucmax.results import (
     State,
     Terms,
     Why,
+    plain,
 )
 from auucmax.targeting.choose import check_money
 
@@ -95,9 +96,9 @@ def plan_at(
     shares, gain, lower, upper = at(evidence.policy.curve, spend)
     one_arm = len(shares) == 1
     own = np.rint(shares * n_people).astype(int).tolist() if counts is None else list(counts)
-    n_treated = int(sum(own))
+    n_treated = sum(own)
     by_profit = terms.has_profit and terms.share is None and terms.budget is None
-    if n_treated == 0 and by_profit and not np.isfinite(_ends(evidence.policy.curve)).any():
+    if n_treated == 0 and by_profit and set(evidence.policy.curve.band_lower[1:]) <= {None}:
         missing = Missing(why=Why.FEW_ROWS, got=float(evidence.n_rows))  # no other plan is known
     elif n_treated == 0 and (counts is not None or missing is None):
         gain = lower = upper = 0.0
@@ -134,15 +135,8 @@ def plan_at(
     )
 
 
-def _ends(curve: Curve) -> Floats:
-    """Lower ends of the band, where anybody is treated."""
-    return np.array(curve.band_lower, dtype=np.float64)[np.array(curve.spend) > 0]
-
-
 def _estimate(ends: Floats) -> Estimate:
-    value, lower, upper = ends.tolist()
-    if np.isnan(ends).any():
-        return Estimate(value=value)
+    value, lower, upper = plain(ends)
     return Estimate(value=value, lower=lower, upper=upper)
 
 
@@ -165,19 +159,6 @@ def best_spend(
     profit = (terms.value or 0.0) * scale * gain - price * total
     known = np.isfinite(lower) | (grid == 0)
     return float(grid[np.where(known, profit, -np.inf).argmax()])
-
-
-def spend_of(evidence: Evidence, terms: Terms, n_people: int) -> float | None:
-    """Spend per person for the terms; None if cost ratios differ."""
-    curve = evidence.policy.curve
-    factor = price_factor(curve, terms)
-    if factor is None:
-        return None
-    if terms.share is not None:
-        return float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
-    if terms.budget is not None:
-        return min(terms.budget / n_people / factor, curve.spend[-1])
-    return best_spend(evidence, terms, n_people)
 
 
 def state_of(plan: Plan, failed: bool = False) -> State:
@@ -212,23 +193,29 @@ def decide(
     points : plans along the curve, among which a better one is looked for.
     """
     check_terms(terms, evidence)
-    spend = spend_of(evidence, terms, n_people)
+    curve = evidence.policy.curve
+    factor = price_factor(curve, terms)
+    spend = missing = everyone = better = None
+    if factor is None:
+        missing = Missing(why=Why.OTHER_COSTS)
+    elif terms.share is not None:
+        spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
+    elif terms.budget is not None:
+        spend = min(terms.budget / n_people / factor, curve.spend[-1])
+    else:
+        spend = best_spend(evidence, terms, n_people)
     if plan is None:
-        missing = Missing(why=Why.OTHER_COSTS) if spend is None else None
         plan = plan_at(evidence, terms, n_people, spend or 0.0, missing=missing)
     state = state_of(plan, evidence.failed_check)
-    everyone = better = certain = None
     # Where too few rows are above a cut, other cuts may still be known.
     if spend is not None and (plan.missing is None or plan.missing.why == Why.FEW_ROWS):
-        grid = evidence.policy.curve.spend
-        if points is None:
-            points = [plan_at(evidence, terms, n_people, point) for point in grid]
         if len(evidence.arms) == 1:
-            everyone = plan_at(evidence, terms, n_people, grid[-1])
+            everyone = plan_at(evidence, terms, n_people, curve.spend[-1])
         if state not in (State.GUARANTEED, State.SIGNIFICANT):
-            better = _highest(points, _lower)
-        if state != State.GUARANTEED:
-            certain = _highest(points, lambda own: own.guaranteed or 0.0)
+            if points is None:
+                points = [plan_at(evidence, terms, n_people, point) for point in curve.spend]
+            best = max(points, key=_lower)
+            better = best if _lower(best) > 0 else None
     return Decision(
         outcome=evidence.roles.outcome,
         arms=evidence.roles.arms,
@@ -236,7 +223,6 @@ def decide(
         plan=plan,
         better=better,
         everyone=everyone,
-        certain=certain,
     )
 
 
@@ -244,15 +230,10 @@ def without_guarantee(decision: Decision) -> Decision:
     """The decision without its guarantee."""
     plan = replace(decision.plan, guaranteed=None)
     failed = decision.state == State.UNKNOWN
-    return replace(decision, plan=plan, state=state_of(plan, failed), certain=None)
+    return replace(decision, plan=plan, state=state_of(plan, failed))
 
 
 def _lower(plan: Plan) -> float:
     """Lower end of the profit or gain; 0 if unknown."""
     what = plan.profit or plan.gain
     return 0.0 if what is None else what.lower or 0.0
-
-
-def _highest(points: Sequence[Plan], number: Callable[[Plan], float]) -> Plan | None:
-    best = max(points, key=number)
-    return best if number(best) > 0 else None
