@@ -29,7 +29,7 @@ CASES = {
     "only a header": ("fit {bad}/header.csv {fit} -o {out}.model", "header.csv"),
     "noise": ("fit {bad}/noise.csv {fit} -o {out}.model", "noise.csv"),
     "noise without a name": ("check {bad}/noise {named}", "noise"),
-    "noise named Parquet": ("check {bad}/noise.parquet {named}", "a Parquet file"),
+    "noise named Parquet": ("check {bad}/noise.parquet {named}", "readable as parquet"),
     "another encoding": ("check {bad}/latin.csv {named}", "UTF-8"),
     "an id twice": ("fit {bad}/twice.csv {fit} --id person -o {out}.model", "'person'"),
     "an outcome that is missing": ("fit {bad}/unknown.csv {fit} -o {out}.model", "'visit'"),

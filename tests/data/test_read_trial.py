@@ -309,3 +309,5 @@ def test_texts_of_ids():
     assert id_texts(pd.Series([1, 2]), "id").tolist() == ["1", "2"]
     days = pd.Series(pd.to_datetime(["2024-01-01", "2024-01-01 10:00"], format="ISO8601"))
     assert id_texts(days, "id").tolist() == ["2024-01-01", "2024-01-01T10:00:00"]
+    with pytest.raises(InputError):
+        id_texts(pd.Series([[1], [2]]), "id")

@@ -135,7 +135,8 @@ def read_trial(
     ):
         if wrong := [name for name in names if name in taken]:
             raise InputError(
-                parameter, "columns without another role, and features where kinds are named",
+                parameter,
+                "another column than those of other roles, or a feature where kinds are named",
                 listed(wrong), "Check the names.",
             )  # fmt: skip
     used = {*own.values(), *chosen, *named["after"], *columns_of_chances}
@@ -269,6 +270,8 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)  # one moment is one id in every time zone
     values = column.to_numpy()
+    if values.dtype == object and any(map(pd.api.types.is_list_like, values)):
+        raise InputError(name, "numbers or texts", "lists or the like", "Name another column.")
     if values.dtype.kind == "M":
         # Independent of their unit; days are written without a time.
         texts = [moment.isoformat().removesuffix("T00:00:00") for moment in column]

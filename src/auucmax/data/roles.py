@@ -33,7 +33,8 @@ def name_arms(counts: Mapping[str, int], name: str, treated: Any, control: Any) 
     >>> name_arms({"mail": 50, "no": 60, "call": 2}, "arm", "mail", None)
     Traceback (most recent call last):
     auucmax._errors.InputError: control should be the label of the control group of 'arm', 'call', \
-    'mail', 'no', got none. Name the control, and the treated label if one arm alone is meant.
+    'mail', 'no', beside an arm or more, got none. Name the control, and the treated label if one \
+    arm alone is meant.
     """
     labels = sorted(counts, key=str.lower)
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
@@ -60,13 +61,13 @@ def name_arms(counts: Mapping[str, int], name: str, treated: Any, control: Any) 
     needs_no_control = wanted or tuple(map(str.lower, labels)) in NO_AND_YES
     if own is None and len(labels) == 2 and others and needs_no_control:
         own = others[0]
-    if own is None or own in wanted:
+    arms = sorted({*(wanted or others)} - {own})
+    if own is None or own in wanted or not arms:
         raise InputError(
-            "control", f"the label of the control group of {name!r}, {listed(labels)}",
-            "none" if own is None else f"{own!r} for control and treated",
+            "control", f"the label of the control group of {name!r}, {listed(labels)}, beside an "
+            f"arm or more", "none" if own is None else repr(own),
             "Name the control, and the treated label if one arm alone is meant.",
         )  # fmt: skip
-    arms = sorted({*(wanted or others)} - {own})
     large = [label for label in arms if counts[label] >= FEWEST_ROWS]
     if len(arms) > 1 and 0 < len(large) < len(arms):
         each = ", ".join(f"{label!r} {counts[label]:,}" for label in arms if label not in large)
@@ -76,10 +77,6 @@ def name_arms(counts: Mapping[str, int], name: str, treated: Any, control: Any) 
             stacklevel=level_of_caller(),
         )
         arms = large
-    if not arms:
-        raise InputError(
-            "treatment", "a column with two or more arms", listed(labels), "Check the column."
-        )
     return (own, *arms)
 
 
