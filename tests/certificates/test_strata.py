@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from auucmax.certificates.reference import strata_wealth_slow
 from auucmax.certificates.strata import (
     GroupsError,
-    Pilot,
     Stratum,
     Units,
     log_wealth,
@@ -34,8 +33,7 @@ def test_wealth_is_that_of_its_definition(seed):
     y, treated, code = rows(seed, n=120)
     rng = np.random.default_rng(seed)
     units = Units.of(y, treated.astype(int), code, None)
-    drawn = [Pilot.of(units, s, [True, True], rng) for s in (0, 1)]
-    strata = [Stratum.of(one, 1) for one in drawn]
+    strata = [Stratum.of(units, s, [True, True], rng) for s in (0, 1)]
     weights = np.array(WEIGHTS)
     sums = weights[:, :, None] * [-1.0, 1.0]
     bets = sizes_of_bets(strata, sums, 0.05)

@@ -102,5 +102,5 @@ every = pytest.mark.parametrize("s", ALL_SURROGATES, ids=str)
 def summary_of(score, codes, width, weight=None, n_classes=4):
     """Moments of given scores."""
     bins = Bins.covering(score.min(), score.max(), width)
-    rows = PairRows.of_scores(score, codes, weight, n_classes)
+    rows = PairRows(score[:, None], codes, weight, n_classes)
     return PairSummary.from_rows(rows, np.ones(1), bins)

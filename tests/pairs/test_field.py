@@ -44,7 +44,7 @@ def sums_of(rows, s):
 
 
 def derivative(field, rows, order):
-    as_rows = PairRows.of_scores(rows.score, rows.codes, rows.weight)
+    as_rows = PairRows(rows.score[:, None], rows.codes, rows.weight)
     return row_values(as_rows, np.ones(1), field.bins, field.coefficients(order))
 
 
@@ -115,7 +115,7 @@ def test_s_poly_on_smooth_scores_with_a_thousand_bins():
         exact = pair_sums(x, y, treated == 1, s)
         assert field.losses == pytest.approx(exact.losses, rel=1e-9)
         slopes = row_values(
-            PairRows.of_scores(x, codes), np.ones(1), field.bins, field.coefficients(1)
+            PairRows(x[:, None], codes), np.ones(1), field.bins, field.coefficients(1)
         )
         assert slopes == pytest.approx(exact.gradient, abs=1e-6 * np.abs(exact.gradient).max())
 

@@ -265,17 +265,15 @@ class AnytimeBets:
 
 def superblock_cuts(treated: Bools) -> NDArray[np.int64]:
     """The ends of complete superblocks, starting with 0; later rows are still open."""
-    arms = np.flatnonzero(treated), np.flatnonzero(~treated)
-    counts = [np.concatenate([[0], np.cumsum(own)]) for own in (treated, ~treated)]
+    counts = [np.append(0, np.cumsum(own)) for own in (treated, ~treated)]
     cuts = [0]
     while True:
-        ends = [cuts[-1] + SUPERBLOCK_ROWS]
-        for places, count in zip(arms, counts, strict=True):
-            last = count[cuts[-1]] + SUPERBLOCK_ARM - 1
-            ends.append(int(places[last]) + 1 if last < len(places) else len(treated) + 1)
-        if max(ends) > len(treated):
+        start = cuts[-1]
+        enough = [int(np.searchsorted(own, own[start] + SUPERBLOCK_ARM)) for own in counts]
+        end = max(start + SUPERBLOCK_ROWS, *enough)
+        if end > len(treated):
             return np.array(cuts)
-        cuts.append(max(ends))
+        cuts.append(end)
 
 
 @lru_cache(maxsize=4096)

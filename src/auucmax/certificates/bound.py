@@ -1,4 +1,4 @@
-"""The result type of bounds, and the registry entry that describes a bound."""
+"""The result types of bounds."""
 
 from __future__ import annotations
 

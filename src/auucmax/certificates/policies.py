@@ -214,7 +214,7 @@ class ShareCertificate(Guarantee):
 
 
 def certify_shares(
-    chunks: Sequence[tuple[ArrayLike, ArrayLike | None, ArrayLike]],
+    chunks: Sequence[PolicyChunk],
     *,
     shares: Sequence[float] = SHARES,
     delta: float = 0.05,

@@ -133,30 +133,28 @@ def strata_bounds(
     n_units = np.bincount(units.stratum, minlength=n_strata)
     sums = sums * (n_units / np.maximum(n_rows, 1))[:, None]
     rng = np.random.default_rng(first)
-    pilots = [Pilot.of(units, int(s), (sums[:, s] != 0).any(axis=0), rng) for s in used]
+    strata = [Stratum.of(units, int(s), (sums[:, s] != 0).any(axis=0), rng) for s in used]
     most_rows = 1
     if groups is not None:
         # Not by the groups that are bet on: they must not decide how much is.
-        largest = max(pilot.apart(pilot.sizes).max(initial=0.0) for pilot in pilots)
-        most_rows = int(_LARGER * largest)
+        most_rows = int(_LARGER * max(one.pilot_size for one in strata))
         why = f"{_LARGER:g} times as many as the largest of those that size bets"
         if largest_group is not None:
             most_rows, why = check_whole(largest_group, "largest_group", 1), "as was declared"
-        sizes = np.concatenate([size for pilot in pilots for size in pilot.sizes])
-        if beyond := int((sizes > most_rows).sum()):
+        largest = max(one.largest_size for one in strata)
+        if largest > most_rows:
             raise GroupsError(
                 "groups", f"of at most {most_rows:,} rows, {why}, to be certified",
-                f"{beyond:,} larger ones, of up to {int(sizes.max()):,}",
+                f"larger ones, of up to {int(largest):,}",
                 "Name the largest size of a group, if it is known without these rows, or leave "
                 "them out by a rule older than the outcomes.",
             )  # fmt: skip
-    strata = [Stratum.of(pilot, most_rows) for pilot in pilots]
     both = np.concatenate([sums, -sums])[:, used]  # the second half: for upper bounds
-    bets = sizes_of_bets(strata, both, delta)
+    bets = sizes_of_bets(strata, both, delta, most_rows)
     wealth = np.array([log_wealth(strata, both, bets, seed) for seed in seeds])
     total = logsumexp(wealth, axis=0) - np.log(len(wealth))
     # No effect is beyond 1 in size, so no sum is beyond that of the weights.
-    most = np.maximum(both, 0).sum(axis=2) @ np.array([one.largest for one in strata])
+    most = np.maximum(both, 0).sum(axis=(1, 2)) * most_rows
     found = np.maximum((total + np.log(delta)) / bets, -most) * (high - low)
     lower, upper = np.split(found, 2)
     known = None if groups is None else most_rows
@@ -188,20 +186,24 @@ class Units(NamedTuple):
         return cls(total, size, arm[first], stratum[first])
 
 
-class Pilot(NamedTuple):
-    """Sums and sizes of the units of each arm; the first ones are not bet on.
+class Stratum(NamedTuple):
+    """The units of each arm in a stratum that are bet on, and their division into blocks.
 
-    An arm that has no weight has no units.
+    An arm that has no weight has no units. ``sizes`` (A, N): units of each arm in each block;
+    ``variance``: a guess, from the pilot, units that are not bet on, at that of an outcome;
+    ``pilot_size``, ``largest_size``: rows of the largest unit of the pilot, and of all.
     """
 
-    totals: list[Floats]
-    sizes: list[Floats]
-    n_pilot: list[int]
+    outcomes: list[Floats]
+    sizes: NDArray[np.int64]
+    variance: float
+    pilot_size: float
+    largest_size: float
 
     @classmethod
     def of(
         cls, units: Units, stratum: int, used: Sequence[bool], rng: np.random.Generator
-    ) -> Pilot:
+    ) -> Stratum:
         arms = []
         for number, is_used in enumerate(used):
             own = np.flatnonzero((units.stratum == stratum) & (units.arm == number))
@@ -216,48 +218,24 @@ class Pilot(NamedTuple):
             arms.append(own if is_used else own[:0])
         share = min(0.1, max(0.01, PILOT_ROWS / sum(map(len, arms))))
         # The last arm first, which is the treated one of two.
-        drawn = [rng.permutation(own) for own in reversed(arms)][::-1]
-        return cls(
-            [units.total[own] for own in drawn],
-            [units.size[own] for own in drawn],
-            [int(share * len(own)) for own in drawn],
-        )
-
-    def apart(self, columns: list[Floats]) -> Floats:
-        """The units of all arms that are not bet on."""
-        return np.concatenate([own[:n] for own, n in zip(columns, self.n_pilot, strict=True)])
-
-
-class Stratum(NamedTuple):
-    """The units of each arm in a stratum, and their division into blocks.
-
-    ``sizes`` (A, N): units of each arm in each block; ``variance``: a guess, from units that are
-    not bet on, at that of an outcome. No outcome is further from another than ``largest``.
-    """
-
-    outcomes: list[Floats]
-    sizes: NDArray[np.int64]
-    variance: float
-    largest: float
-
-    @classmethod
-    def of(cls, drawn: Pilot, most_rows: int) -> Stratum:
-        """Make a stratum; ``most_rows`` is the largest size of a unit."""
+        arms = [rng.permutation(own) for own in reversed(arms)][::-1]
+        pilot = np.concatenate([own[: int(share * len(own))] for own in arms])
+        bet_on = [own[int(share * len(own)) :] for own in arms]
         # Less their size times the mean outcome of the pilot, which the arms share: that takes
         # noise of sizes away and no bias in.
-        size = drawn.apart(drawn.sizes)
-        mean = float(drawn.apart(drawn.totals).sum() / max(size.sum(), 1.0))
-        outcomes = [
-            total - mean * own for total, own in zip(drawn.totals, drawn.sizes, strict=True)
-        ]
-        pilot = drawn.apart(outcomes)
+        mean = float(units.total[pilot].sum() / max(units.size[pilot].sum(), 1.0))
+        outcome = units.total - mean * units.size
         # A prior of one row keeps the guess sane if there are hardly any.
-        guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
-        bet_on = [own[n:] for own, n in zip(outcomes, drawn.n_pilot, strict=True)]
+        guess = (outcome[pilot].var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
         counts = np.array([len(own) for own in bet_on])
         ends = even_ends(counts, block_size(int(counts.sum())))
-        sizes = np.diff(ends, axis=1, prepend=0)
-        return cls(bet_on, sizes, guess / (len(pilot) + 1), float(most_rows))
+        return cls(
+            [outcome[own] for own in bet_on],
+            np.diff(ends, axis=1, prepend=0),
+            guess / (len(pilot) + 1),
+            float(units.size[pilot].max(initial=0.0)),
+            float(units.size[np.concatenate(arms)].max()),
+        )
 
     def means(self, rng: np.random.Generator) -> Floats:
         """Mean outcome of each arm in every block of a new partition, (arms, blocks)."""
@@ -270,8 +248,13 @@ class Stratum(NamedTuple):
         return found
 
 
-def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
-    """Optimal bet of each sum, (J,), for zero effects and the guessed variances."""
+def sizes_of_bets(
+    strata: Sequence[Stratum], weights: Floats, delta: float, most_rows: int = 1
+) -> Floats:
+    """Optimal bet of each sum, (J,), for zero effects and the guessed variances.
+
+    No outcome is further from another than ``most_rows``, the largest size of a unit.
+    """
     variance, largest = np.full(len(weights), 1e-300), np.full(len(weights), 1e-300)
     for number, stratum in enumerate(strata):
         sizes, own = stratum.sizes, weights[:, number]
@@ -279,7 +262,7 @@ def sizes_of_bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> F
         inverse = 1 / np.where(sizes > 0, sizes, np.inf)
         variance += own**2 @ inverse.mean(axis=1) * stratum.variance / n_blocks
         # No block may cost more than its part of the wealth.
-        loss = np.maximum(own, 0).sum(axis=1) * stratum.largest / n_blocks
+        loss = np.maximum(own, 0).sum(axis=1) * most_rows / n_blocks
         largest = np.maximum(largest, loss)
     return np.asarray(best_bet(variance, delta, largest))
 

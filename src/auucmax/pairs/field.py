@@ -43,7 +43,7 @@ class PairField:
     --------
     >>> from auucmax.pairs import PairRows, code_rows, s_log
     >>> codes = code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
-    >>> rows, bins = PairRows.of_scores(np.array([2.0, 0.0, 1.0, 1.0]), codes), Bins(1 / 20, 0, 41)
+    >>> rows, bins = PairRows(np.array([[2.0], [0.0], [1.0], [1.0]]), codes), Bins(1 / 20, 0, 41)
     >>> summary = PairSummary.from_rows(rows, np.ones(1), bins)
     >>> PairField(summary, s_log()).losses.round(6)  # s(2), s(0)
     array([0.183118, 1.      ])

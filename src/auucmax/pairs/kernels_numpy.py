@@ -23,8 +23,7 @@ def parts(X: NDArray[Any], start: int, stop: int) -> Iterator[tuple[int, Floats]
 class _Placed(NamedTuple):
     x: Floats
     weight: Floats
-    code: NDArray[np.int8]
-    cell: NDArray[np.int64]
+    where: NDArray[np.int64]  # class and bin, as one number
     r: Floats
     outside: int
 
@@ -39,11 +38,12 @@ def _placed(X, codes, weight, w, scale, first, count, start, stop):
         inside = np.clip(cell, 0, count - 1)
         part_weight = weight[span] if weight.size else np.ones(len(x))
         outside = int(np.count_nonzero(cell != inside))
-        yield _Placed(x, part_weight, codes[span], inside, position - floor - 0.5, outside)
+        where = codes[span].astype(np.int64) * count + inside
+        yield _Placed(x, part_weight, where, position - floor - 0.5, outside)
 
 
 def _horner(part, coefficients):
-    own = coefficients[part.code, part.cell]
+    own = coefficients.reshape(-1, coefficients.shape[2])[part.where]
     value = own[:, -1].copy()
     for p in range(own.shape[1] - 2, -1, -1):
         value *= part.r
@@ -56,10 +56,9 @@ def moments(X, codes, weight, w, scale, first, out, start, stop):
     n_classes, count, _ = out.shape
     for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
         outside += part.outside
-        where = part.code.astype(np.int64) * count + part.cell
         power = part.weight.copy()
         for p in range(out.shape[2]):
-            out[:, :, p] += np.bincount(where, power, n_classes * count).reshape(-1, count)
+            out[:, :, p] += np.bincount(part.where, power, n_classes * count).reshape(-1, count)
             power *= part.r
     return outside
 
@@ -69,13 +68,12 @@ def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
     n_classes, count, n_moments, width = out.shape
     for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
         outside += part.outside
-        where = part.code.astype(np.int64) * count + part.cell
         extended = np.column_stack([part.x, np.ones(len(part.x))])
         power = part.weight.copy()
         for p in range(n_moments):
             # One entry a column: row i of x goes, times its power, to the bin of row i.
-            entries = (power, where, np.arange(len(where) + 1))
-            spread = csc_array(entries, shape=(n_classes * count, len(where)))
+            entries = (power, part.where, np.arange(len(power) + 1))
+            spread = csc_array(entries, shape=(n_classes * count, len(power)))
             out[:, :, p] += (spread @ extended).reshape(n_classes, count, width)
             power = power * part.r
     return outside

@@ -262,7 +262,7 @@ class ScoreObjective(ArrayPairs):
         """
         score = check_column(score, "score", len(self.codes))
         one, n_classes = np.ones(1), self.levels.n_classes
-        rows = PairRows.of_scores(score, self.codes, self.sample_weight, n_classes)
+        rows = PairRows(score[:, None], self.codes, self.sample_weight, n_classes)
         span = float(score.min()), float(score.max())
         fields = (self._field_of(PairSummary.from_rows(rows, one, b)) for b in self._bins(span))
         field = next(filter(self._is_accurate, fields), None)

@@ -58,17 +58,6 @@ class PairRows(NamedTuple):
     weight: Floats | None = None
     n_classes: int = 4
 
-    @classmethod
-    def of_scores(
-        cls,
-        score: Floats,
-        codes: NDArray[np.int8],
-        weight: Floats | None = None,
-        n_classes: int = 4,
-    ) -> PairRows:
-        """Rows with the score as their only feature."""
-        return cls(score[:, None], codes, weight, n_classes)
-
 
 def moments(rows: PairRows, w: Floats, bins: Bins) -> Floats:
     """Sums of weight r^p by class and bin; shape (classes, bins, DEGREE + 1)."""

@@ -107,7 +107,7 @@ class PairSummary:
     Examples
     --------
     >>> codes = code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
-    >>> rows = PairRows.of_scores(np.array([0.3, 0.1, 0.2, 0.2]), codes)
+    >>> rows = PairRows(np.array([[0.3], [0.1], [0.2], [0.2]]), codes)
     >>> summary = PairSummary.from_rows(rows, np.ones(1), Bins.covering(0.1, 0.3, width=0.5))
     >>> (summary + summary).totals / 2
     array([1., 1., 1., 1.])
