@@ -17,12 +17,12 @@ from auucmax.data.pair import Pair, row_keys
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
 from auucmax.metrics import Levels
-from auucmax.model.judge import describe_check, describe_rows, effect_of
+from auucmax.model.judge import LEVEL, describe_check, describe_rows, effect_of
 from auucmax.model.pipeline import quantities_of
 from auucmax.results import ArmRows, Estimate, Shown
 from auucmax.targeting.choose import by_arm
 
-LEVEL, POWER = 0.95, 0.8
+POWER = 0.8  #: with which an effect of the detectable size is significant
 
 
 @dataclass(frozen=True, eq=False)

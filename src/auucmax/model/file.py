@@ -95,14 +95,12 @@ def save(model: UpliftModel, path: str | os.PathLike[str]) -> None:
         ),
     )
     text = json.dumps(header.to_json(), separators=(",", ":"), allow_nan=False)
-    members = {_HEADER: text.encode()}
-    for k, one in enumerate(model.scorers):
-        for name, array in to_arrays(one.formula).items():
-            members[f"arm{k}.{name}.npy"] = array_bytes(array)
     with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
-        for name, content in members.items():
-            # Without the time of a clock: the same model has the same bytes.
-            archive.writestr(zipfile.ZipInfo(name), content)
+        # Without the time of a clock: the same model has the same bytes.
+        archive.writestr(zipfile.ZipInfo(_HEADER), text)
+        for k, one in enumerate(model.scorers):
+            for name, array in to_arrays(one.formula).items():
+                archive.writestr(zipfile.ZipInfo(f"arm{k}.{name}.npy"), array_bytes(array))
 
 
 def load(path: str | os.PathLike[str]) -> UpliftModel:
@@ -115,9 +113,17 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
     try:
         if path.is_char_device() or path.is_fifo():  # they may have no end
             raise ValueError("it is a device or a pipe")
-        if path.stat().st_size > LARGEST_FILE:
+        if (size := path.stat().st_size) > LARGEST_FILE:
             raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
-        members = _members(path.read_bytes())
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+            # What is not compressed is together no larger than the file.
+            if not is_stored or sum(entry.file_size for entry in entries) > size:
+                raise ValueError("its members are compressed")
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise ValueError("its members have equal names")
+            members = {entry.filename: archive.read(entry) for entry in entries}
         header = json.loads(
             members.pop(_HEADER),
             parse_float=_number,
@@ -142,18 +148,6 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
     raise ModelFileError(
         name, f"a model file of version {VERSION}", f"version {version!r:.20}", hint
     )
-
-
-def _members(content: bytes) -> dict[str, bytes]:
-    """Members of an archive that is not compressed: together they are no larger than it."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = archive.infolist()
-        is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
-        if not is_stored or sum(entry.file_size for entry in entries) > len(content):
-            raise ValueError("its members are compressed")
-        if len({entry.filename for entry in entries}) < len(entries):
-            raise ValueError("its members have equal names")
-        return {entry.filename: archive.read(entry) for entry in entries}
 
 
 def _number(text: str) -> float:

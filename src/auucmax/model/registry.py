@@ -49,12 +49,11 @@ def check_able(name: str, outcome: Outcome, parameter: str, names: Iterable[str]
     """Raise an InputError for models that do not support the outcomes."""
     able = [known for known in able_models(outcome.kind) if known in names]
     if name not in able:
-        why = ", which needs 0/1 outcomes" if name in names else ""
         raise InputError(
             parameter,
             f"one of {', '.join(map(repr, able))} for the outcome {outcome.name!r} "
             f"({outcome.kind.value})",
-            f"{name!r}{why}", "Name one of these.",
+            repr(name), "Name one of these; some models need 0/1 outcomes.",
         )  # fmt: skip
 
 
