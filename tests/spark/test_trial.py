@@ -135,11 +135,11 @@ def test_more_partitions_than_rows(spark, frame):
 def test_a_lost_executor_changes_nothing(even, monkeypatch, tmp_path):
     monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", 2500)
     monkeypatch.setattr("auucmax.estimators.auucmax.RARE_ROWS", 150)
-    settings = AUUCMax(selection=None, norm=0.5)
+    settings = AUUCMax(selection=None, norm=0.5, random_state=0)
     expected = on_spark.fit(even, **COLUMNS, model=settings)
     with lost_executor(3, monkeypatch, tmp_path):
         found = on_spark.fit(even, **COLUMNS, model=settings)
-    assert distance(found, expected) < 1e-6
+    assert np.array_equal(found.coef_, expected.coef_)
     assert found.checksum_ == expected.checksum_
 
 

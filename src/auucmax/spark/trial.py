@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from auucmax.data.table_errors import TableError, check_columns, feature_columns
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.metrics.bins import BinnedLevels, score_levels
+from auucmax.metrics.bins import score_levels
 from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.ranking import RANKINGS, RankingKind
 from auucmax.model import UpliftModel
@@ -238,8 +238,8 @@ def evaluate(
     """
     check_level(level)
     check_choice(ranking, "ranking", RANKINGS)
-    arms = treatment, outcome, treated, control
-    return _histogram(df, score, features, arms, n_bins).inference(level, ranking)
+    rows, predict = _scored(df, score, features, treatment, outcome, treated, control)
+    return score_levels(rows, predict, n_bins=n_bins).inference(level, ranking)
 
 
 def certify(
@@ -266,38 +266,34 @@ def certify(
     check_level(delta, "delta")
     check_choice(options.get("method", "auto"), "method", HISTOGRAM_METHODS)
     n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
-    arms = treatment, outcome, treated, control
+    rows, predict = _scored(df, score, features, treatment, outcome, treated, control)
     fitted = fitted_on(score)
     if fitted is not None:  # an error if it was fitted on these rows
         seen = fitted.seen
-        names = _model_features(score, df, features)
-        rows = SparkRows(df, arrow_columns(df, names, *arms, raw=True))
-        if seen.steps:  # of what these make only the number of columns is known
-            names = [f"x{k}" for k in range(seen.n_features or 0)]
+        # Of what steps make only the number of columns is known.
+        names = [f"x{k}" for k in range(seen.n_features or 0)] if seen.steps else rows.names
         (found,) = rows.map(seen, names).total(_checksum)
         n_candidates *= fitted.candidates(found)
-    histogram = _histogram(df, score, features, arms, n_bins)
-    return certificates.certify(histogram, delta=delta, n_candidates=n_candidates, **options)
+    levels = score_levels(rows, predict, n_bins=n_bins)
+    return certificates.certify(levels, delta=delta, n_candidates=n_candidates, **options)
 
 
 def _checksum(batch: Batch) -> Checksum:
     return Checksum.of(batch.X, batch.y, batch.treated)
 
 
-def _histogram(
-    df: DataFrame,
-    score: Any,
-    features: Sequence[str] | None,
-    arms: tuple[str, str, Any, Any],
-    n_bins: int,
-) -> BinnedLevels:
-    """Levels of a column of scores, or of a model's; ``arms`` as in :func:`arrow_columns`."""
+def _scored(
+    df: DataFrame, score: Any, features: Sequence[str] | None, *arms: Any
+) -> tuple[SparkRows, Callable[[Any], Any]]:
+    """Rows of a column of scores, or of a model's columns, and what gives their scores.
+
+    ``arms``: the treatment, the outcome, and the labels of the arms.
+    """
     if isinstance(score, str):
         rows = SparkRows(df, arrow_columns(df, [score], *arms))
-        return score_levels(rows, lambda X: X[:, 0].astype(np.float64), n_bins=n_bins)
+        return rows, lambda X: X[:, 0].astype(np.float64)
     names = _model_features(score, df, features)
-    rows = SparkRows(df, arrow_columns(df, names, *arms, raw=True))
-    return score_levels(rows, score.predict, n_bins=n_bins)
+    return SparkRows(df, arrow_columns(df, names, *arms, raw=True)), score.predict
 
 
 def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
