@@ -24,6 +24,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_whole
 from auucmax.estimators.base import UpliftEstimator, row_weights, seed_of
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
@@ -170,10 +171,10 @@ class BoostedEffect(UpliftEstimator):
             for number in rounds:
                 check_whole(number, name, 0)
             if not rounds or sorted(set(rounds)) != rounds:
-                raise ValueError(
-                    f"{name} should be different numbers of trees from small to large, got "
-                    f"{rounds}. (0, 20, 40) is an example."
-                )
+                raise InputError(
+                    name, "different numbers of trees from small to large", repr(rounds),
+                    "(0, 20, 40) is an example.",
+                )  # fmt: skip
 
 
 class _Growing:

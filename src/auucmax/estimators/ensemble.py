@@ -106,7 +106,7 @@ class UpliftEnsemble(UpliftEstimator):
         if given is None:
             given = [ShrunkInteractions(), BoostedEffect(max_rows=self.max_rows)]
         if not len(given):
-            raise ValueError("estimators should hold at least one model, got none. Name some.")
+            raise InputError("estimators", "at least one model", "none", "Name some.")
         seeds = np.random.SeedSequence(self.random_state).generate_state(len(given)).tolist()
         models: list[Any] = []
         for model in given:
@@ -120,9 +120,7 @@ class UpliftEnsemble(UpliftEstimator):
     def _predict(self, X: NDArray[Any]) -> Floats:
         total = np.zeros(len(X))
         for model, knots in zip(self.estimators_, self.knots_, strict=True):
-            own = isinstance(model, UpliftEstimator)  # X is checked already
-            score = model._predict(X) if own else model.predict(X)
-            total += np.interp(score, *knots)
+            total += np.interp(model.predict(X), *knots)
         return total / len(self.estimators_)
 
     def _formula(self) -> RankMean:
