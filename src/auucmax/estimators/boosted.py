@@ -139,27 +139,25 @@ class BoostedEffect(UpliftEstimator):
             for weight, start, (n_base, n_effect, _) in zip(weights, starts, chosen, strict=True)
             if weight > 0
         ]
-        # Each sum of trees with the member that it is of, and whether it is part of f.
-        sums = [(k, *own) for k, (*_, forests) in enumerate(members) for own in forests]
+        forests = [forest for *_, own in members for forest in own]
         amounts, link = target.amounts.tolist(), target.loss.link
-        parts = []
-        for k, (weight, intercept, coef, _) in enumerate(members):
+        parts, first = [], 0
+        for weight, intercept, coef, own in members:
             for amount, d in ((amounts[0], 1 - path.share), (-amounts[1], -path.share)):
-                own = [float(m == k) * (d if is_effect else 1.0) for m, is_effect, _ in sums]
-                linear = np.concatenate([(1.0, d) @ coef, own])
+                sums = np.zeros(len(forests))
+                sums[first : first + len(own)] = [d if of_effect else 1.0 for of_effect, _ in own]
+                linear = np.concatenate([(1.0, d) @ coef, sums])
                 parts.append(
                     Part(amount * float(weight), link, float((1.0, d) @ intercept), linear)
                 )
-        trees = tuple(forest for *_, forest in sums)
+            first += len(own)
+        trees = tuple(forest for _, forest in forests)
         self.formula_ = Formula(tuple(parts), trees=trees)
         n_linear = sum(coef.size + intercept.size for _, intercept, coef, _ in members)
         self.n_parameters_ = n_linear + sum(len(forest.feature) for forest in trees)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return self.formula_.scores(X, filled(X, self.fill_))
-
-    def _formula(self) -> Formula:
-        return self.formula_
 
     def _check_parameters(self) -> None:
         check_whole(self.n_folds, "n_folds", 2)
