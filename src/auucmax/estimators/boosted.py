@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -196,11 +197,13 @@ class _Growing:
     ) -> tuple[int, int, float]:
         """Numbers of trees for g and f chosen by cross-validation, and their loss."""
         models = np.einsum("s,fsij->fij", start, self.path.fold_models)
-        parts = [self._outside(k) for k in range(len(models))]
+        # Ranges of rows outside each fold.
+        parts = [np.array([[0, a], [b, self.n_rows]]) for a, b in pairwise(self.edges)]
         logits = [g + self.d * f for g, f in map(self._linear, models)]
-        runs = list(map(self._base, logits, parts))
+        runs = list(map(self._boosting, logits, parts))
         n_base, _, scores = self._best(runs, base_rounds)
-        runs = list(map(self._effect, map(np.add, logits, scores), parts))
+        effect = partial(self._boosting, of_effect=True)
+        runs = list(map(effect, map(np.add, logits, scores), parts))
         n_effect, loss, _ = self._best(runs, effect_rounds)
         return n_base, n_effect, loss
 
@@ -213,9 +216,9 @@ class _Growing:
         """
         model = np.einsum("s,sij->ij", start, self.path.models)
         (g, f), every = self._linear(model), np.array([[0, self.n_rows]])
-        base = self._base(g + self.d * f, every)
+        base = self._boosting(g + self.d * f, every)
         base.grow(n_base)
-        effect = self._effect(g + base.score + self.d * f, every)
+        effect = self._boosting(g + base.score + self.d * f, every, of_effect=True)
         effect.grow(n_effect)
         forests = [
             (run is effect, tree_scores(run.trees, self.bins))
@@ -229,11 +232,6 @@ class _Growing:
         intercept, coef = self.path.design.unscaled(model)
         found = filled(self.X, self.path.design.fill) @ coef.T + intercept
         return found[self.order, 0], found[self.order, 1]
-
-    def _outside(self, fold: int) -> NDArray[np.int64]:
-        """Row ranges outside a fold."""
-        ranges = (0, self.edges[fold]), (self.edges[fold + 1], self.n_rows)
-        return np.array([own for own in ranges if own[0] < own[1]])
 
     def _best(self, runs: list[Boosting], rounds: Sequence[int]) -> tuple[int, float, list[Floats]]:
         """The number of trees with the smallest loss, that loss, and the fit with so many."""
@@ -258,16 +256,15 @@ class _Growing:
         z = run.offset[own] + run.slope[own] * run.score[own]
         return float(self.loss.value(z, self.y[own]) @ self.weight[own])
 
-    def _base(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
-        """Boosting for the base rate g."""
-        least = int(np.clip(np.diff(parts).sum() / 60, 20, 300))
-        growth = Growth(6, _RATE, least, 1.0, least_hessian=1e-3)
-        return Boosting(self.bins, offset, self.one, self.y, self.weight, parts, growth, self.loss)
-
-    def _effect(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
-        """Boosting for the effect f."""
+    def _boosting(
+        self, offset: Floats, parts: NDArray[np.int64], *, of_effect: bool = False
+    ) -> Boosting:
+        """Boosting for the base rate g, or for the effect f."""
         own = np.concatenate([np.arange(*part) for part in parts])
-        least = int(np.clip(len(own) / 40, 30, 600))
-        penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread
-        growth = Growth(4, _RATE, least, penalty)
-        return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth, self.loss)
+        least = int(np.clip(len(own) / 60, 20, 300))
+        growth, slope = Growth(6, _RATE, least, 1.0, least_hessian=1e-3), self.one
+        if of_effect:
+            least = int(np.clip(len(own) / 40, 30, 600))
+            penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread
+            growth, slope = Growth(4, _RATE, least, penalty), self.d
+        return Boosting(self.bins, offset, slope, self.y, self.weight, parts, growth, self.loss)
