@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -143,14 +145,16 @@ def test_lbfgs_comes_to_where_scipys_does(d, seed, away):
 def driven(solvers, objectives):
     """Many at once, a point of each in turn."""
     solutions, asked = [None] * len(solvers), {k: next(s) for k, s in enumerate(solvers)}
+    n_asked = [0] * len(solvers)
     while asked:
         for k, (w, hessian) in list(asked.items()):
             f = objectives[k]
+            n_asked[k] += not hessian
             answer = Answer(*f.value_and_gradient(w), f.hessian(w) if hessian else None)
             try:
                 asked[k] = solvers[k].send(answer)
             except StopIteration as stop:
-                solutions[k] = stop.value
+                solutions[k] = replace(stop.value, n_evaluations=n_asked[k])
                 del asked[k]
     return solutions
 

@@ -1,9 +1,9 @@
-"""Helpers for generators that yield requests and are sent the answers."""
+"""A generator that yields requests and is sent the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Asked = TypeVar("Asked")
 Reply = TypeVar("Reply")
@@ -25,22 +25,6 @@ def drive(asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Repl
         asked = next(asking)
         while True:
             asked = asking.send(reply(asked))
-    except StopIteration as stop:
-        result: Result = stop.value
-        return result
-
-
-def relay(
-    asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Generator[Any, Any, Reply]]
-) -> Generator[Any, Any, Result]:
-    """Run a generator to its end, where each answer is itself computed by a generator.
-
-    ``reply`` is a generator, too: what it yields is passed on to whoever drives this one.
-    """
-    try:
-        asked = next(asking)
-        while True:
-            asked = asking.send((yield from reply(asked)))
     except StopIteration as stop:
         result: Result = stop.value
         return result

@@ -24,14 +24,14 @@ optimality conditions. At a minimiser there is a multiplier nu >= 0 with
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import brentq
 
-from auucmax._asking import drive, relay
+from auucmax._asking import drive
 from auucmax._validation import Floats
 
 METHODS = ("newton", "lbfgs", "projected")
@@ -70,7 +70,8 @@ class BallSolution:
     """A minimiser and how well it satisfies the optimality conditions.
 
     ``residual`` is ||gradient + multiplier w|| relative to the gradient at 0; ``converged`` says
-    whether it is within the tolerance. ``hessian`` is what Newton's method knows of it in the end,
+    whether it is within the tolerance. ``n_evaluations`` are of value and gradient, where one
+    objective was minimised. ``hessian`` is what Newton's method knows of it in the end,
     good enough to start another fit with.
     """
 
@@ -80,8 +81,8 @@ class BallSolution:
     residual: float
     converged: bool
     n_steps: int
-    n_evaluations: int
     radius: float
+    n_evaluations: int = 0
     hessian: Floats | None = field(default=None, repr=False)
 
     def is_inside(self, radius: float) -> bool:
@@ -108,12 +109,17 @@ def minimise_over_ball(
     ([0.6, 0.8], 4.0, True)
     """
 
+    n_evaluations = 0
+
     def answer(asked: Ask) -> Answer:
+        nonlocal n_evaluations
+        n_evaluations += not asked.hessian  # asked for where value and gradient are known
         # Only objectives that have a Hessian are minimised by Newton's method.
         hessian = objective.hessian(asked.w) if asked.hessian else None  # type: ignore[attr-defined]
         return Answer(*objective.value_and_gradient(asked.w), hessian)
 
-    return drive(solver(radius, start=start, method=method, **options), answer)
+    found = drive(solver(radius, start=start, method=method, **options), answer)
+    return replace(found, n_evaluations=n_evaluations)
 
 
 def solver(
@@ -138,7 +144,6 @@ def solver(
     if not radius > 0:
         raise ValueError(f"radius should be positive, got {radius!r}. Infinity: no constraint.")
     begin = project(np.asarray(start, dtype=np.float64), radius)
-    n_evaluations = (known is None) + (scale is None and bool(begin.any()))
     if known is None:
         known = yield Ask(begin)
     if scale is None:
@@ -152,12 +157,7 @@ def solver(
     else:
         steps = (_lbfgs if method == "lbfgs" else _projected)(*how)
 
-    def count(asked: Ask) -> Generator[Ask, Answer, Answer]:
-        nonlocal n_evaluations
-        n_evaluations += not asked.hessian  # asked for where value and gradient are known
-        return (yield asked)
-
-    point, n_steps, hessian = yield from relay(steps, count)
+    point, n_steps, hessian = yield from steps
     multiplier, residual = kkt_residual(point.w, point.gradient, radius)
     return BallSolution(
         w=point.w,
@@ -166,7 +166,6 @@ def solver(
         residual=residual / scale,
         converged=bool(residual <= tolerance * scale),
         n_steps=n_steps,
-        n_evaluations=n_evaluations,
         radius=radius,
         hessian=hessian,
     )

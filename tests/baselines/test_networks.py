@@ -544,7 +544,7 @@ def test_validation_rows_have_all_levels_and_batches_both_arms():
     X, y, treated = trial.X.to_numpy(), trial.y, trial.treatment.astype(bool)
     X = np.column_stack([np.arange(len(y)), X])  # the number of the row
     rng = np.random.default_rng(6)
-    parts = split_rows(X, y, treated, None, validation_share=0.2, balanced=True, rng=rng)
+    parts = split_rows(X, y, treated, None, 0.2, rng)
     for part, share in zip(parts, (0.8, 0.2), strict=True):
         k = part.n_treated
         assert k == pytest.approx(share * treated.sum(), abs=2)

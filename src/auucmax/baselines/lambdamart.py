@@ -41,7 +41,7 @@ from auucmax._validation import (
 from auucmax.data.folds import TrialKFold
 from auucmax.estimators.base import UpliftEstimator, cells, row_weights
 from auucmax.metrics.functions import auuc_score
-from auucmax.metrics.ranking import Ranking, rank_rows
+from auucmax.metrics.ranking import rank_rows
 from auucmax.rows import ArrayRows
 
 _STEEPEST = 300.0  # scores further than this from their middle are cut: exp must not overflow
@@ -87,28 +87,19 @@ class PromotedGainObjective:
         """``dataset`` is what LightGBM passes along."""
         ranking = rank_rows(score)
         order = ranking.order
-        weight = self.weight[order]
-        level, kind = self._bins(ranking, weight), self.kind[order]
-        n_bins = int(level[-1]) + 1
-        flat = np.bincount(3 * level + kind, weights=weight, minlength=3 * n_bins)
-        counts = np.asarray(flat.reshape(n_bins, 3), dtype=np.float64)
-        centre = np.bincount(level, weights=score[order] * weight) / counts.sum(axis=1)
-        result = np.empty((2, len(score)))
-        for row, table in zip(result, self._per_bin(counts, centre), strict=True):
-            row[order] = self.scale * table[level, kind] * weight
-        return result[0], result[1]
-
-    def _bins(self, ranking: Ranking, weight: Floats) -> NDArray[np.intp]:
-        """Bin number of each sorted row; tied rows share a bin."""
-        n_levels = len(ranking.order) if ranking.starts is None else len(ranking.starts)
+        weight, kind = self.weight[order], self.kind[order]
+        # Bin of each sorted row; tied rows share one.
+        n_levels = len(order) if ranking.starts is None else len(ranking.starts)
         if n_levels <= self.n_bins:
-            return ranking.spread(np.arange(n_levels, dtype=np.float64)).astype(np.intp)
-        cell = np.floor(ranking.mid_cumsum(weight) * (self.n_bins / self.total))
-        return np.concatenate([[0], np.cumsum(np.diff(cell) > 0)])
-
-    def _per_bin(self, counts: Floats, centre: Floats) -> tuple[Floats, Floats]:
-        """Gradient and Hessian of a row in each bin and relevance, (bins, 3) each."""
+            level = ranking.spread(np.arange(n_levels, dtype=np.float64)).astype(np.intp)
+        else:
+            cell = np.floor(ranking.mid_cumsum(weight) * (self.n_bins / self.total))
+            level = np.concatenate([[0], np.cumsum(np.diff(cell) > 0)])
+        n_bins = int(level[-1]) + 1
+        # Weight of each relevance in each bin, (bins, 3), and mean score of each bin.
+        counts = np.bincount(3 * level + kind, weight, minlength=3 * n_bins).reshape(n_bins, 3)
         size = counts.sum(axis=1)
+        centre = np.bincount(level, score[order] * weight) / size
         place = np.cumsum(size) - size / 2
         gap = np.abs(place[:, None] - place)
         np.fill_diagonal(gap, (size + 1) / 3)  # two of m tied rows, on average
@@ -119,8 +110,13 @@ class PromotedGainObjective:
         towards = weighted @ counts
         away = gap @ counts - towards  # the same with 1 - wrong
         weighted *= 1 - wrong
-        gradient = away @ self.below.T - towards @ self.above.T
-        return gradient, weighted @ counts @ (self.above + self.below)
+        # Of a row in each bin and relevance.
+        pull = away @ self.below.T - towards @ self.above.T
+        bend = weighted @ counts @ (self.above + self.below)
+        gradient, hessian = np.empty((2, len(score)))
+        gradient[order] = self.scale * pull[level, kind] * weight
+        hessian[order] = self.scale * bend[level, kind] * weight
+        return gradient, hessian
 
 
 GAINS = ("pcg", "ndcg")

@@ -188,10 +188,10 @@ def split_rows(
     y: Floats,
     treated: Bools,
     weight: Floats | None,
-    *,
     validation_share: float,
-    balanced: bool,
     rng: Generator,
+    *,
+    balanced: bool = True,
 ) -> tuple[TensorRows, TensorRows | None]:
     """Split into training and validation rows, stratified by arm and outcome level.
 
@@ -314,10 +314,7 @@ def train_heads(
             x.shape[1], model.shared, model.heads, one_head=one_head, normalise=normalise
         )
         initialise(network, rng)
-        share = model.validation_share
-        rows, validation = split_rows(
-            x, y, treated, weight, validation_share=share, balanced=True, rng=rng
-        )
+        rows, validation = split_rows(x, y, treated, weight, model.validation_share, rng)
         parts = [rows] if validation is None else [rows, validation]
         fewest = min(part.fewest_of_an_arm(model.batch_size) for part in parts)
         if alpha and fewest < 2:
@@ -418,9 +415,7 @@ def train_ganite(
         for network in networks:
             initialise(network, rng)
         share = model.validation_share
-        rows, validation = split_rows(
-            x, y, treated, weight, validation_share=share, balanced=False, rng=rng
-        )
+        rows, validation = split_rows(x, y, treated, weight, share, rng, balanced=False)
         game = Game(
             generator,
             discriminator,
@@ -490,7 +485,6 @@ class Adam:
     """Adam on a loss + l2 / 2 * sum of squared weights, biases left out."""
 
     def __init__(self, network: nn.Module, learning_rate: float, l2: float) -> None:
-        self.network = network
         groups: list[dict[str, Any]] = [
             {"params": [p for p in network.parameters() if p.ndim > 1], "weight_decay": l2},
             {"params": [p for p in network.parameters() if p.ndim == 1]},

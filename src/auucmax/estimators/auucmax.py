@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
@@ -11,9 +12,10 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from auucmax._errors import InputError
+from auucmax._errors import InputError, level_of_caller
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_level
 from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.certify import certify
@@ -33,9 +35,8 @@ from auucmax.estimators.norm_search import (
     LinearPath,
     TopFit,
     heaps,
-    warn_of_failure,
 )
-from auucmax.estimators.scaling import SCALES, scaled_radius, warn_of_ranges
+from auucmax.estimators.scaling import SCALES, scaled_radius
 from auucmax.metrics.bins import N_BINS, score_levels
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RankingKind
@@ -248,8 +249,6 @@ class AUUCMax(UpliftEstimator):
                 "each arm", "a mix of both outcomes in the training half", "one in an arm",
                 "There are too few rows to keep half apart: use selection='cv' or 'bound'.",
             )  # fmt: skip
-        if self.scale == "none":
-            warn_of_ranges(scaling)
         in_memory = isinstance(rows, ArrayRows)
         fit_in = known.n_rows if in_memory else SEARCH_BYTES / (8 * len(rows.names))
         most = min(SEARCH_ROWS, fit_in)
@@ -288,7 +287,14 @@ class AUUCMax(UpliftEstimator):
         self.converged_ = best.residual <= TOLERANCE
         self.n_parameters_ = len(best.w) + 1
         self.gap_share_ = known.levels.share
-        warn_of_failure(best, self.solver)
+        # Adam ends where it ends, but should have left 0.
+        if not self.converged_ and (self.solver != "adam" or not best.w.any()):
+            warnings.warn(
+                f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The scores "
+                f"may still be useful; scale the features, or try another solver.",
+                ConvergenceWarning,
+                stacklevel=level_of_caller(),
+            )
         if known.checksum is not None:
             self.checksum_ = known.checksum
         if kept is None:

@@ -264,10 +264,14 @@ class UpliftEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _formula(self) -> Formula | RankMean:
-        raise InputError(
-            "the model", "one that has a formula", type(self).__name__,
-            "Fit another, or score in Python.",
-        )  # fmt: skip
+        """``formula_``, unless a subclass makes it anew."""
+        if not hasattr(self, "formula_"):
+            raise InputError(
+                "the model", "one that has a formula", type(self).__name__,
+                "Fit another, or score in Python.",
+            )  # fmt: skip
+        formula: Formula = self.formula_
+        return formula
 
 
 def _check_size(X: Any) -> None:

@@ -18,12 +18,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
+from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_whole
 from auucmax.estimators.base import UpliftEstimator, row_weights, seed_of
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
@@ -138,27 +140,25 @@ class BoostedEffect(UpliftEstimator):
             for weight, start, (n_base, n_effect, _) in zip(weights, starts, chosen, strict=True)
             if weight > 0
         ]
-        # Each sum of trees with the member that it is of, and whether it is part of f.
-        sums = [(k, *own) for k, (*_, forests) in enumerate(members) for own in forests]
+        forests = [forest for *_, own in members for forest in own]
         amounts, link = target.amounts.tolist(), target.loss.link
-        parts = []
-        for k, (weight, intercept, coef, _) in enumerate(members):
+        parts, first = [], 0
+        for weight, intercept, coef, own in members:
             for amount, d in ((amounts[0], 1 - path.share), (-amounts[1], -path.share)):
-                own = [float(m == k) * (d if is_effect else 1.0) for m, is_effect, _ in sums]
-                linear = np.concatenate([(1.0, d) @ coef, own])
+                sums = np.zeros(len(forests))
+                sums[first : first + len(own)] = [d if of_effect else 1.0 for of_effect, _ in own]
+                linear = np.concatenate([(1.0, d) @ coef, sums])
                 parts.append(
                     Part(amount * float(weight), link, float((1.0, d) @ intercept), linear)
                 )
-        trees = tuple(forest for *_, forest in sums)
+            first += len(own)
+        trees = tuple(forest for _, forest in forests)
         self.formula_ = Formula(tuple(parts), trees=trees)
         n_linear = sum(coef.size + intercept.size for _, intercept, coef, _ in members)
         self.n_parameters_ = n_linear + sum(len(forest.feature) for forest in trees)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return self.formula_.scores(X, filled(X, self.fill_))
-
-    def _formula(self) -> Formula:
-        return self.formula_
 
     def _check_parameters(self) -> None:
         check_whole(self.n_folds, "n_folds", 2)
@@ -170,10 +170,10 @@ class BoostedEffect(UpliftEstimator):
             for number in rounds:
                 check_whole(number, name, 0)
             if not rounds or sorted(set(rounds)) != rounds:
-                raise ValueError(
-                    f"{name} should be different numbers of trees from small to large, got "
-                    f"{rounds}. (0, 20, 40) is an example."
-                )
+                raise InputError(
+                    name, "different numbers of trees from small to large", repr(rounds),
+                    "(0, 20, 40) is an example.",
+                )  # fmt: skip
 
 
 class _Growing:
@@ -197,11 +197,13 @@ class _Growing:
     ) -> tuple[int, int, float]:
         """Numbers of trees for g and f chosen by cross-validation, and their loss."""
         models = np.einsum("s,fsij->fij", start, self.path.fold_models)
-        parts = [self._outside(k) for k in range(len(models))]
+        # Ranges of rows outside each fold.
+        parts = [np.array([[0, a], [b, self.n_rows]]) for a, b in pairwise(self.edges)]
         logits = [g + self.d * f for g, f in map(self._linear, models)]
-        runs = list(map(self._base, logits, parts))
+        runs = list(map(self._boosting, logits, parts))
         n_base, _, scores = self._best(runs, base_rounds)
-        runs = list(map(self._effect, map(np.add, logits, scores), parts))
+        effect = partial(self._boosting, of_effect=True)
+        runs = list(map(effect, map(np.add, logits, scores), parts))
         n_effect, loss, _ = self._best(runs, effect_rounds)
         return n_base, n_effect, loss
 
@@ -214,9 +216,9 @@ class _Growing:
         """
         model = np.einsum("s,sij->ij", start, self.path.models)
         (g, f), every = self._linear(model), np.array([[0, self.n_rows]])
-        base = self._base(g + self.d * f, every)
+        base = self._boosting(g + self.d * f, every)
         base.grow(n_base)
-        effect = self._effect(g + base.score + self.d * f, every)
+        effect = self._boosting(g + base.score + self.d * f, every, of_effect=True)
         effect.grow(n_effect)
         forests = [
             (run is effect, tree_scores(run.trees, self.bins))
@@ -230,11 +232,6 @@ class _Growing:
         intercept, coef = self.path.design.unscaled(model)
         found = filled(self.X, self.path.design.fill) @ coef.T + intercept
         return found[self.order, 0], found[self.order, 1]
-
-    def _outside(self, fold: int) -> NDArray[np.int64]:
-        """Row ranges outside a fold."""
-        ranges = (0, self.edges[fold]), (self.edges[fold + 1], self.n_rows)
-        return np.array([own for own in ranges if own[0] < own[1]])
 
     def _best(self, runs: list[Boosting], rounds: Sequence[int]) -> tuple[int, float, list[Floats]]:
         """The number of trees with the smallest loss, that loss, and the fit with so many."""
@@ -259,16 +256,15 @@ class _Growing:
         z = run.offset[own] + run.slope[own] * run.score[own]
         return float(self.loss.value(z, self.y[own]) @ self.weight[own])
 
-    def _base(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
-        """Boosting for the base rate g."""
-        least = int(np.clip(np.diff(parts).sum() / 60, 20, 300))
-        growth = Growth(6, _RATE, least, 1.0, least_hessian=1e-3)
-        return Boosting(self.bins, offset, self.one, self.y, self.weight, parts, growth, self.loss)
-
-    def _effect(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
-        """Boosting for the effect f."""
+    def _boosting(
+        self, offset: Floats, parts: NDArray[np.int64], *, of_effect: bool = False
+    ) -> Boosting:
+        """Boosting for the base rate g, or for the effect f."""
         own = np.concatenate([np.arange(*part) for part in parts])
-        least = int(np.clip(len(own) / 40, 30, 600))
-        penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread
-        growth = Growth(4, _RATE, least, penalty)
-        return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth, self.loss)
+        least = int(np.clip(len(own) / 60, 20, 300))
+        growth, slope = Growth(6, _RATE, least, 1.0, least_hessian=1e-3), self.one
+        if of_effect:
+            least = int(np.clip(len(own) / 40, 30, 600))
+            penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread
+            growth, slope = Growth(4, _RATE, least, penalty), self.d
+        return Boosting(self.bins, offset, slope, self.y, self.weight, parts, growth, self.loss)

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.base import UpliftEstimator, count_parameters, free_random_states
-from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
+from auucmax.estimators.boosted import BoostedEffect
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.targets import SAMPLE
@@ -45,7 +45,6 @@ class UpliftEnsemble(UpliftEstimator):
     ----------
     estimators : models with ``fit(X, y, *, treatment)`` and ``predict(X)``; None:
         ``ShrunkInteractions`` and ``BoostedEffect``.
-    max_rows : that trees of the default members are grown from.
     random_state : of the members whose own is None: the default members use the same folds.
     control : label of the control group, when treatment is not 0/1.
 
@@ -70,12 +69,10 @@ class UpliftEnsemble(UpliftEstimator):
         self,
         estimators: Sequence[Any] | None = None,
         *,
-        max_rows: int = MAX_ROWS,
         random_state: int | None = None,
         control: Any = None,
     ) -> None:
         self.estimators = estimators
-        self.max_rows = max_rows
         self.random_state = random_state
         self.control = control
 
@@ -104,9 +101,9 @@ class UpliftEnsemble(UpliftEstimator):
         """
         given = self.estimators
         if given is None:
-            given = [ShrunkInteractions(), BoostedEffect(max_rows=self.max_rows)]
+            given = [ShrunkInteractions(), BoostedEffect()]
         if not len(given):
-            raise ValueError("estimators should hold at least one model, got none. Name some.")
+            raise InputError("estimators", "at least one model", "none", "Name some.")
         seeds = np.random.SeedSequence(self.random_state).generate_state(len(given)).tolist()
         models: list[Any] = []
         for model in given:
@@ -120,9 +117,7 @@ class UpliftEnsemble(UpliftEstimator):
     def _predict(self, X: NDArray[Any]) -> Floats:
         total = np.zeros(len(X))
         for model, knots in zip(self.estimators_, self.knots_, strict=True):
-            own = isinstance(model, UpliftEstimator)  # X is checked already
-            score = model._predict(X) if own else model.predict(X)
-            total += np.interp(score, *knots)
+            total += np.interp(model.predict(X), *knots)
         return total / len(self.estimators_)
 
     def _formula(self) -> RankMean:

@@ -161,78 +161,67 @@ def to_arrays(formula: Formula | RankMean) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Formula | RankMean:
-    """Restore a formula from :func:`to_arrays`; raise a ValueError for anything else.
+    """Restore a formula from :func:`to_arrays`; raise an error for anything else.
 
     >>> line = Formula((Part(1.0, "identity", 0.5, np.array([2.0])),))
     >>> from_arrays(to_arrays(line), 1)([[1.0]])
     array([2.5])
     """
-    left = dict(arrays)
-    numbers = {name.partition(".")[0] for name in left}
-    members, knots = [], []
-    for k in range(len(numbers)):
-        members.append(_member(left, f"{k}.", n_features))
-        if f"{k}.knots" in left:
-            knots.append(_take(left, f"{k}.knots", (2, None)))
-    right = (
-        not left
-        and len(members) > 0
-        and (len(knots) == len(members) or (not knots and len(members) == 1))
-        and all(
-            own.shape[1] > 0
-            and bool((np.diff(own[0]) > 0).all() and (np.diff(own[1], prepend=0.0) >= 0).all())
-            and own[1, -1] <= 1
-            for own in knots
-        )
-    )
-    if not right:
-        raise ValueError("a score should be the formula of a model, got other arrays.")
-    formula = RankMean(tuple(members), tuple(knots)) if knots else members[0]
+    groups: dict[str, dict[str, NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        number, _, own = name.partition(".")
+        groups.setdefault(number, {})[own] = array
+    found = [_member(groups[str(k)], n_features) for k in range(len(groups))]
+    members, knots = zip(*found, strict=True)
+    formula = members[0] if len(found) == 1 and knots[0] is None else RankMean(members, knots)
     if not np.isfinite(formula(np.zeros((2, n_features)))).all():
         raise ValueError("a score should be finite, got one that is not.")
     return formula
 
 
-def _member(left: dict[str, NDArray[Any]], start: str, n_features: int) -> Formula:
-    """Restore one formula, consuming its arrays from ``left``."""
+def _member(own: dict[str, NDArray[Any]], n_features: int) -> tuple[Formula, Floats | None]:
+    """One formula of its arrays, and the knots of its ranks, if it has some."""
     trees: list[TreeScores] = []
-    while f"{start}trees.{len(trees)}.roots" in left:
-        own: dict[str, Any] = {
-            name: left.pop(f"{start}trees.{len(trees)}.{name}") for name in _TREE
-        }
-        trees.append(TreeScores(**own | {"depth": int(own["depth"].item())}))
+    while (start := f"trees.{len(trees)}.") + "roots" in own:
+        nodes: dict[str, Any] = {name: own.pop(start + name) for name in _TREE}
+        trees.append(TreeScores(**nodes | {"depth": int(nodes["depth"].item())}))
         trees[-1].check(n_features)
-    columns = _take(left, f"{start}hinge_column", (None,), np.int64)
-    hinge_knots = _take(left, f"{start}hinge_knot", (len(columns),))
-    if not ((columns >= 0) & (columns < n_features)).all():
-        raise ValueError("hinges of a score should be of its features, got others.")
-    weight = _take(left, f"{start}weight", (None,))
-    intercept = _take(left, f"{start}intercept", weight.shape)
-    sigmoid = _take(left, f"{start}is_sigmoid", weight.shape, np.bool_)
-    coef = _take(left, f"{start}coef", (len(weight), n_features + len(columns) + len(trees)))
-    constant = _take(left, f"{start}constant", (1,))
-    if not len(weight):
-        raise ValueError("a score should have parts, got none.")
-    parts = zip(weight.tolist(), sigmoid.tolist(), intercept.tolist(), coef, strict=True)
-    return Formula(
-        tuple(Part(w, LINKS[is_sigmoid], b, own) for w, is_sigmoid, b, own in parts),
-        float(constant[0]),
-        tuple(zip(columns.tolist(), hinge_knots.tolist(), strict=True)),
+    knots = own.pop("knots", None)
+    columns, weight = own["hinge_column"], own["weight"]
+    shapes = dict.fromkeys(("weight", "is_sigmoid", "intercept"), weight.shape) | {
+        "coef": (weight.size, n_features + columns.size + len(trees)),
+        "constant": (1,),
+        "hinge_column": (columns.size,),
+        "hinge_knot": (columns.size,),
+    }
+    kinds = {"is_sigmoid": np.bool_, "hinge_column": np.int64}
+    right = (
+        {name: array.shape for name, array in own.items()} == shapes
+        and all(array.dtype == kinds.get(name, np.float64) for name, array in own.items())
+        and weight.ndim == 1
+        and weight.size > 0
+        and ((columns >= 0) & (columns < n_features)).all()
+    )
+    if right and knots is not None:
+        right = (
+            (knots.dtype, knots.ndim, len(knots)) == (np.float64, 2, 2)
+            and knots.size > 0
+            and (np.diff(knots[0]) > 0).all()
+            and (np.diff(knots[1], prepend=0.0) >= 0).all()
+            and knots[1, -1] <= 1
+        )
+    if not right:
+        raise ValueError("a score should be the formula of a model, got other arrays.")
+    parts = zip(
+        weight.tolist(), own["is_sigmoid"], own["intercept"].tolist(), own["coef"], strict=True
+    )
+    formula = Formula(
+        tuple(Part(w, LINKS[int(is_sigmoid)], b, coef) for w, is_sigmoid, b, coef in parts),
+        float(own["constant"][0]),
+        tuple(zip(columns.tolist(), own["hinge_knot"].tolist(), strict=True)),
         tuple(trees),
     )
-
-
-def _take(
-    left: dict[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], dtype: Any = np.float64
-) -> NDArray[Any]:
-    """Take an array of this type and shape (None: any length), or raise a ValueError."""
-    array = left.pop(name)
-    fits = array.ndim == len(shape) and all(
-        wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
-    )
-    if array.dtype != dtype or not fits:
-        raise ValueError(f"{name} should be {np.dtype(dtype)} of shape {shape}, got another array.")
-    return array
+    return formula, knots
 
 
 def _rows(X: ArrayLike, n_features: int) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -10,9 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from auucmax._errors import level_of_caller
 from auucmax._validation import Floats
 from auucmax.pairs import (
     OutcomeLevels,
@@ -226,22 +223,4 @@ class LinearPath:
             n_steps=n_epochs,
             n_evaluations=n_epochs,
             radius=norm,
-        )
-
-
-def warn_of_failure(best: BallSolution, solver: str) -> None:
-    """Warn at the caller of ``fit`` if the chosen candidate has not converged."""
-    if solver == "adam" and not best.w.any():
-        warnings.warn(
-            "adam should leave w = 0, got no epoch that improved the validation loss: all "
-            "scores are equal. Try another learning rate, or solver='auto'.",
-            ConvergenceWarning,
-            stacklevel=level_of_caller(),
-        )
-    elif solver != "adam" and not best.residual <= TOLERANCE:
-        warnings.warn(
-            f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The "
-            f"scores may still be useful; scale the features, or try another solver.",
-            ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )

@@ -10,7 +10,6 @@ columns moved to 0, whatever the scale and wherever the rows are: the same rule 
 
 from __future__ import annotations
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._errors import level_of_caller
 from auucmax._validation import Floats
 from auucmax.pairs import column_range
 from auucmax.rows import Rows
@@ -118,19 +116,6 @@ def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
 
     with ThreadPoolExecutor(2) as pool:
         return max(pool.map(largest, range(0, len(X), _BLOCK)), default=0.0)
-
-
-def warn_of_ranges(scaling: Scaling) -> None:
-    """Warn at the caller of ``fit`` if columns need scaling that was switched off."""
-    ranges = (scaling.high - scaling.low)[scaling.high > scaling.low]
-    if len(ranges) and ranges.max() > 1e4 * ranges.min():
-        warnings.warn(
-            f"columns should have similar ranges when scale='none', got ranges from "
-            f"{ranges.min():.3g} to {ranges.max():.3g}: the solver may stop before the short "
-            f"columns count. Use scale='min-max'.",
-            UserWarning,
-            stacklevel=level_of_caller(),
-        )
 
 
 def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.logistic import Codes, Design, PathRows, design_of, filled
 from auucmax.estimators.targets import BINOMIAL, Target, target_of
 from auucmax.rows import ArrayRows
-from auucmax.solvers import Answer, Ask, BallSolution, solver
+from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
 
 STRENGTHS = (1e4, 1.0, 0.1, 0.03, 0.01, 0.003, 0.0003)
 N_FOLDS = 4
@@ -130,9 +131,6 @@ class ShrunkInteractions(UpliftEstimator):
     def _predict(self, X: NDArray[Any]) -> Floats:
         return self.formula_.scores(X, filled(X, self.fill_))
 
-    def _formula(self) -> Formula:
-        return self.formula_
-
 
 @dataclass(frozen=True, eq=False)
 class Path:
@@ -171,25 +169,24 @@ def shrunk_path(
         fold = fold_codes(rows, n_folds, seed_of(random_state), cut)
         design = design_of(rows, hinges)
         own, terms = PathRows(rows, design, fold, share, loss), design.n_terms
+        penalties = np.repeat([[MAIN_STRENGTH, strength] for strength in strengths], terms, axis=1)
+        penalties[:, [0, terms]] = 0.0  # of intercepts
         w, hessian = np.zeros(2 * terms), None
         w[0] = loss.start(mean)
         scale = float(np.sqrt(loss.hessian(w[0])))  # the size of a gradient that is not small
+        begin = partial(solver, np.inf, scale=scale, tolerance=_TOLERANCE)
         whole: list[BallSolution] = []
-        for k, strength in enumerate(strengths):
+        for k in range(len(strengths)):
             if whole and whole[-1].hessian is not None:
                 # The last Hessian is a start for the next one, but for the penalty.
-                change = _penalty(strength, terms) - _penalty(strengths[k - 1], terms)
-                hessian = whole[-1].hessian + np.diag(change)
-            whole += _minimise(own, [_Task(strength, -1, w, hessian)], scale)
+                hessian = whole[-1].hessian + np.diag(penalties[k] - penalties[k - 1])
+            whole += _minimise(own, [begin(start=w, hessian=hessian)], penalties[[k]], [-1])
             w, hessian = whole[-1].w, None
         n_folds = int(fold.max()) + 1
-        tasks = [
-            _Task(strength, k, found.w, found.hessian)
-            for k in range(n_folds)
-            for strength, found in zip(strengths, whole, strict=True)
-        ]
-        apart = _minimise(own, tasks, scale)
-        totals = own.losses([f.w for f in apart], [t.fold for t in tasks], inside=True)
+        folds = np.repeat(np.arange(n_folds), len(strengths)).tolist()
+        solvers = [begin(start=one.w, hessian=one.hessian) for one in whole * n_folds]
+        apart = _minimise(own, solvers, np.tile(penalties, (n_folds, 1)), folds)
+        totals = own.losses([one.w for one in apart], folds, inside=True)
     total, value = totals[:, :2].T.reshape(2, n_folds, -1).sum(axis=1)
     losses = loss.nats(value, float(total[0]))
     weights = np.exp(losses.min() - losses)
@@ -206,34 +203,18 @@ def shrunk_path(
     )
 
 
-class _Task(NamedTuple):
-    """A model to fit: its penalty, the fold to leave out (-1: none), and the start."""
+def _minimise(
+    rows: PathRows, solvers: Sequence[Solver], penalties: Floats, folds: Sequence[int]
+) -> list[BallSolution]:
+    """Solve all models together, sharing passes over the rows.
 
-    strength: float
-    fold: int
-    start: Floats
-    hessian: Floats | None
-
-
-def _penalty(strength: float, terms: int) -> Floats:
-    """Ridge penalties of a model's coefficients, (2 terms,); intercepts have none."""
-    found = np.repeat([MAIN_STRENGTH, strength], terms)
-    found[[0, terms]] = 0.0
-    return found
-
-
-def _minimise(rows: PathRows, tasks: Sequence[_Task], scale: float) -> list[BallSolution]:
-    """Solve all tasks together, sharing passes over the rows."""
-    solvers = [
-        solver(np.inf, start=own.start, hessian=own.hessian, scale=scale, tolerance=_TOLERANCE)
-        for own in tasks
-    ]
-    penalties = [_penalty(own.strength, rows.n_terms) for own in tasks]
-    found: list[Any] = [None] * len(tasks)
+    ``penalties`` are of a model's coefficients, (models, 2 terms), ``folds`` those that it leaves
+    out (-1: none).
+    """
+    found: list[Any] = [None] * len(solvers)
     asked: dict[int, Ask] = {number: next(one) for number, one in enumerate(solvers)}
     while asked:
-        folds = [tasks[k].fold for k in asked]
-        values = rows.losses([one.w for one in asked.values()], folds)
+        values = rows.losses([one.w for one in asked.values()], [folds[k] for k in asked])
         following: dict[int, Ask] = {}
         for (k, (w, wants_hessian)), (weight, value, *gradient) in zip(
             asked.items(), values, strict=True
@@ -241,7 +222,7 @@ def _minimise(rows: PathRows, tasks: Sequence[_Task], scale: float) -> list[Ball
             own = penalties[k] * w
             hessian = None
             if wants_hessian:
-                hessian = rows.hessian(w, tasks[k].fold) / weight + np.diag(penalties[k])
+                hessian = rows.hessian(w, folds[k]) / weight + np.diag(penalties[k])
             answer = Answer(
                 value / weight + float(own @ w) / 2, np.array(gradient) / weight + own, hessian
             )

@@ -61,7 +61,7 @@ class TreeScores:
         feature, left, right = (columns[k].astype(np.int64) for k in (0, 2, 3))
         gap_left, starts = columns[4].astype(np.bool_), np.array(roots, dtype=np.int64)
         made = cls(feature, columns[1].copy(), left, right, gap_left, columns[5].copy(), starts, 0)
-        return replace(made, depth=int(made._steps().max(initial=0)))
+        return replace(made, depth=made._steps())
 
     def predict(self, X: NDArray[Any]) -> Floats:
         """Predict scores, (n,): in numpy, or compiled where that pays for loading numba."""
@@ -93,7 +93,7 @@ class TreeScores:
             rows = X[start : start + block]
             values, first = rows.ravel(), np.arange(len(rows))[:, None] * X.shape[1]
             has_gaps = bool(np.isnan(values).any())
-            node = np.repeat(self.roots[None, :], len(rows), axis=0)
+            node = np.tile(self.roots, (len(rows), 1))
             for _ in range(self.depth):
                 x = values[first + self.feature[node]]
                 goes_left = x <= self.threshold[node]
@@ -104,12 +104,12 @@ class TreeScores:
             scores[start : start + block] = np.cumsum(self.value[node], axis=1)[:, -1]
         return scores
 
-    def _steps(self) -> NDArray[np.int64]:
-        """Depth of each tree."""
+    def _steps(self) -> int:
+        """The most steps from a root to a leaf."""
         level = np.zeros(len(self.feature), dtype=np.int64)
         for node in np.flatnonzero(self.left != np.arange(len(level))):  # parents come first
             level[[self.left[node], self.right[node]]] = level[node] + 1
-        return np.maximum.reduceat(level, self.roots) if len(self.roots) else self.roots
+        return int(level.max(initial=0))
 
     def tree(self) -> NDArray[np.int64]:
         """Tree number of each node, (m,)."""
@@ -140,7 +140,7 @@ class TreeScores:
             and len(self.roots) * self.depth <= MOST_STEPS
             and all((self.tree()[side] == self.tree()).all() for side in (self.left, self.right))
             and (self.tree() >= 0).all()
-            and self._steps().max(initial=0) == self.depth
+            and self._steps() == self.depth
         )
         if not right:
             raise ValueError("trees should be nodes that lead to leaves, got something else.")
