@@ -365,9 +365,7 @@ def band_of(
     )
 
 
-def curve_mean(
-    rows: int, sums: tuple[Floats, Floats], sign: int, variance: Floats, support: Support
-) -> ArmMean:
+def curve_mean(rows: int, sums: Any, sign: int, variance: Floats, support: Support) -> ArmMean:
     """Mean of z = y M over an arm's rows, from the sums of z and z^2.
 
     Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.

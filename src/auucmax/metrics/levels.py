@@ -321,13 +321,10 @@ class Levels:
         """
         centre = self.ranked.mean() if centred else 0.0
         sweeps = [ArmSweep(part) for part in self.ranked.parts(ranking)]
-        curves = [sweep.curve(centre) for sweep in sweeps]
         if ranking == "joint":
-            return sweeps[0].share, curves[0]
+            return sweeps[0].share, sweeps[0].curve(centre)
         knots = np.union1d(sweeps[0].share, sweeps[1].share)
-        uplift = [
-            np.interp(knots, own.share, curve) for own, curve in zip(sweeps, curves, strict=True)
-        ]
+        uplift = [np.interp(knots, own.share, own.curve(centre)) for own in sweeps]
         return knots, uplift[0] + uplift[1]
 
     def qini_curve(self) -> tuple[Floats, Floats]:
