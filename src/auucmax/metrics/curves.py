@@ -416,11 +416,9 @@ def largest_draws(
     """Maximum |z| of simulated normal vectors with this covariance's correlation."""
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of them negative
-    if isinstance(random_state, int):
-        # Bands of somewhat more or fewer shares use the same draws.
-        draws = _draws(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
-    else:
-        draws = _draws.__wrapped__(random_state, len(root))
+    # Bands of somewhat more or fewer shares use the same draws.
+    draw = _draws if isinstance(random_state, int) else _draws.__wrapped__
+    draws = draw(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
     # Single precision is far finer than the noise of the draws, and twice as fast.
     return np.asarray(np.abs(draws @ root.T.astype(np.float32)).max(axis=1), dtype=np.float64)
 

@@ -413,16 +413,10 @@ def budget_curve(
             listed(given), "Name the control, and arms=... in the order of the columns.",
         )  # fmt: skip
     arm = pd.Index([control, *named]).get_indexer(labels).astype(np.intp)
-    tables = []
-    for name, values in (("outcome_model", outcome_model), ("propensity", propensity)):
-        table = None if values is None else np.asarray(values, dtype=np.float64)
-        if table is not None and (table.shape != (n, n_arms + 1) or not np.isfinite(table).all()):
-            raise InputError(
-                name, f"finite numbers of shape {(n, n_arms + 1)}, the control first",
-                f"an array of shape {table.shape}", "Pass one column for each arm.",
-            )  # fmt: skip
-        tables.append(table)
-    model, chance = tables
+    model, chance = (
+        None if table is None else check_uplifts(table, n, n_arms + 1, name)
+        for name, table in (("outcome_model", outcome_model), ("propensity", propensity))
+    )
     if chance is not None and (chance.min() <= 0 or np.abs(chance.sum(axis=1) - 1).max() > 1e-6):
         raise InputError(
             "propensity", "above 0, with a sum of 1 in each row",

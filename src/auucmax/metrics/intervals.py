@@ -261,4 +261,4 @@ def _ratio(above: Number, below: Number, otherwise: float) -> Number:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         found = np.where(np.greater(below, 0), np.divide(above, below), otherwise)
     # Not a number stays what it is.
-    return np.minimum(np.maximum(found, -_MOST_DEGREES), _MOST_DEGREES)[()]
+    return np.clip(found, -_MOST_DEGREES, _MOST_DEGREES)[()]
