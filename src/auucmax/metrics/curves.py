@@ -28,7 +28,6 @@ from math import comb
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -80,41 +79,6 @@ class ArmSweep:
         left, right = self.share[number - 1], self.share[number]
         nearest = np.where(shares - left < right - shares, left, right)
         return np.where(np.abs(shares - nearest) < 1e-12, nearest, shares)
-
-
-def decile_table(part: RankedRows, bins: int, level: float, support: Support) -> pd.DataFrame:
-    """Average effect in each of ``bins`` parts of the people, with intervals."""
-    # A tied level stays whole: it goes where its middle lies.
-    number = np.minimum(((1 - part.middle_ranks()) * bins).astype(int), bins - 1)
-
-    def sums(values: Floats) -> Floats:
-        return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
-
-    counts, values, responders, moments, means = {}, {}, [], [], []
-    for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
-        own = part.treated == arm
-        n = sums(part.rows * own)
-        people = sums(part.arm_presence(arm))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = sums(part.arm_outcome(arm)) / people
-            squares = sums(own * part.squares_around(np.nan_to_num(mean)[number]))
-            moments.append(Moments(n, squares / people**2 * n / (n - 1)))
-        counts[name] = n.astype(np.intp)
-        values[f"mean_{name}"] = mean
-        means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
-        responders.append(sums(own * (part.y != 0)))
-    uplift = means[0].mean - means[1].mean
-    ends = area_limits(
-        uplift, moments, ndtri(0.5 + level / 2), support,
-        means=means if support.shape == "binary" else None,
-        degrees=np.maximum(np.minimum(*counts.values()) - 1, 1),
-    )  # fmt: skip
-    few = np.minimum(*responders) < support.least_in_top
-    lower, upper = (np.where(few & (support.shape == "skewed"), np.nan, end) for end in ends)
-    columns = {"rows": sums(part.rows).astype(np.intp)} | counts | values
-    error = np.sqrt(moments[0].variance + moments[1].variance)
-    columns |= {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
-    return pd.DataFrame(columns, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
 
 class Segments:
@@ -416,9 +380,11 @@ def largest_draws(
     """Maximum |z| of simulated normal vectors with this covariance's correlation."""
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of them negative
-    # Bands of somewhat more or fewer shares use the same draws.
-    draw = _draws if isinstance(random_state, int) else _draws.__wrapped__
-    draws = draw(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
+    if isinstance(random_state, int):
+        # Bands of somewhat more or fewer shares use the same draws.
+        draws = _draws(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
+    else:
+        draws = _draws.__wrapped__(random_state, len(root))
     # Single precision is far finer than the noise of the draws, and twice as fast.
     return np.asarray(np.abs(draws @ root.T.astype(np.float32)).max(axis=1), dtype=np.float64)
 

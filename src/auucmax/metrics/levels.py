@@ -37,11 +37,10 @@ from auucmax.metrics.curves import (
     allowing_for_folds,
     band_of,
     curve_mean,
-    decile_table,
     fewest,
 )
 from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
-from auucmax.metrics.intervals import Moments, Spread, area_limits, student
+from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits, student
 from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
 from auucmax.metrics.risk import PolicyRiskInference, policy_cells, risk_table
 
@@ -354,8 +353,41 @@ class Levels:
     def deciles(self, bins: int = 10, level: float = 0.95) -> pd.DataFrame:
         """:func:`uplift_by_decile`: the average effect in each tenth of the people."""
         check_level(level)
+        bins = check_whole(bins, "bins", 1)
+        rows = self.ranked
         # Rows count as independent here, whatever their clusters.
-        return decile_table(self.ranked, check_whole(bins, "bins", 1), level, self._support(None))
+        support = self._support(None)
+        # A tied level stays whole: it goes where its middle lies.
+        number = np.minimum(((1 - rows.middle_ranks()) * bins).astype(int), bins - 1)
+
+        def sums(values: Floats) -> Floats:
+            return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
+
+        columns = {"rows": sums(rows.rows).astype(np.intp)}
+        averages, moments, means, few = {}, [], [], np.zeros(bins, bool)
+        for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
+            own = rows.treated == arm
+            n = sums(rows.rows * own)
+            people = sums(rows.arm_presence(arm))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean = sums(rows.arm_outcome(arm)) / people
+                squares = sums(own * rows.squares_around(np.nan_to_num(mean)[number]))
+                moments.append(Moments(n, squares / people**2 * n / (n - 1)))
+            columns[name] = n.astype(np.intp)
+            averages[f"mean_{name}"] = mean
+            means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
+            if support.shape == "skewed":
+                few |= sums(own * (rows.y != 0)) < support.least_in_top
+        uplift = means[0].mean - means[1].mean
+        ends = area_limits(
+            uplift, moments, ndtri(0.5 + level / 2), support,
+            means=means if support.shape == "binary" else None,
+            degrees=np.maximum(np.minimum(columns["treated"], columns["control"]) - 1, 1),
+        )  # fmt: skip
+        lower, upper = (np.where(few, np.nan, end) for end in ends)
+        error = np.sqrt(moments[0].variance + moments[1].variance)
+        averages |= {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
+        return pd.DataFrame(columns | averages, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
     def band(
         self,
