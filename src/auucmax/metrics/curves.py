@@ -82,20 +82,21 @@ class ArmSweep:
 
 
 class Segments:
-    """Sorted rows cut into segments, each with one value of M per share.
+    """An arm's rows, sorted and cut into segments, each with one value of M per share.
 
     psi(q) of a row is linear in three numbers of the row, a (y - c), a and w, c the mean of its
     arm, which keeps the digits of outcomes far from 0. *Factors*, (3, P, J), are what multiplies
     them in each segment and at each share.
 
-    ``share`` (J,); ``starts`` (P,) the first line of each segment; ``in_top`` (P, J) its M.
+    ``share`` (J,); ``starts`` (P,) the first line of each segment; ``in_top`` (P, J) its M. Lines
+    of the other arm are in the segments, too, and count 0: ``own`` (n,) are those of the arm.
+    ``terms``: the three numbers, as sums for bins.
     """
 
-    def __init__(self, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> None:
-        self.part = part
-        self.sweep = sweep or ArmSweep(part)
-        self.share = self.sweep.on_knots(share)
-        knots = self.sweep.share
+    def __init__(self, part: RankedRows, arm: bool, share: Floats, sweep: ArmSweep) -> None:
+        self.part, self.arm, self.sweep = part, arm, sweep
+        self.share = sweep.on_knots(share)
+        knots = sweep.share
         # A share cuts one level; segments end on both sides of the levels that are cut.
         cut = np.clip(np.searchsorted(knots, self.share) - 1, 0, len(knots) - 2)
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
@@ -106,47 +107,38 @@ class Segments:
         levels = part.starts
         first = len(part.y) - tops[1:] if levels is None else levels[len(levels) - tops[1:]]
         self.starts: NDArray[np.intp] = first[::-1]
-
-    def centre(self, arm: bool) -> float:
-        """Mean outcome of the arm."""
-        return float(self.sweep.outcome[arm][-1] / self.sweep.people[arm][-1])
+        self.own: Bools = part.treated == arm
+        self.centre = float(sweep.outcome[arm][-1] / sweep.people[arm][-1])
+        people = part.arm_presence(arm)
+        weight = people if part.weight is part.arm_weight else part.weight * self.own
+        self.terms = [part.arm_outcome(arm) - self.centre * people, people, weight]
 
     def sums(self, values: Floats) -> Floats:
         """Sum of values in each segment, (P,)."""
         return np.add.reduceat(values, self.starts)
 
-    def rows(self, arm: bool) -> Floats:
+    def rows(self) -> Floats:
         """Number of rows of the arm in each segment, (P,)."""
-        return self.sums(self.part.rows * (self.part.treated == arm))
+        return self.sums(self.part.rows * self.own)
 
-    def terms(self, arm: bool) -> list[Floats]:
-        """Terms a (y - c), a and w of the arm's rows (0 elsewhere), as sums for bins."""
-        people = self.part.arm_presence(arm)
-        outcome = self.part.arm_outcome(arm) - self.centre(arm) * people
-        if self.part.weight is self.part.arm_weight:
-            return [outcome, people, people]
-        return [outcome, people, self.part.weight * (self.part.treated == arm)]
-
-    def covariance(self, arm: bool, factors: Floats) -> Floats:
+    def covariance(self, factors: Floats) -> Floats:
         """Sum over the arm's rows of products of centred psi; (J, J)."""
-        terms = self.terms(arm)
-        first = np.array([self.sums(term) for term in terms])
+        first = np.array([self.sums(term) for term in self.terms])
         # Without weights every row has a = w = 1, and only the square of y - c remains.
         second = first[np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])]
         if self.part.is_weighted:
-            second = np.array([[self.sums(a * b) for b in terms] for a in terms])
-        own = self.part.treated == arm
-        second[0, 0] = self.sums(own * self.part.squares_around(self.centre(arm)))
+            second = np.array([[self.sums(a * b) for b in self.terms] for a in self.terms])
+        second[0, 0] = self.sums(self.own * self.part.squares_around(self.centre))
         left = np.einsum("kpj,kmp->mpj", factors, second)
         total = np.tensordot(first, factors, 2)
         square = np.tensordot(left, factors, ([0, 1], [0, 1]))
-        return np.asarray(square - np.outer(total, total) / self.part.arm_rows[arm])
+        return np.asarray(square - np.outer(total, total) / self.part.arm_rows[self.arm])
 
-    def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Floats:
+    def cluster_totals(self, factors: Floats, units: ClusterUnits) -> Floats:
         """Cluster sums of the arm's centred psi at each share, (G, J)."""
-        rows = np.flatnonzero(self.part.treated == arm)
+        rows = np.flatnonzero(self.own)
         members = np.asarray(self.part.clusters)[rows]
-        terms = np.concatenate([term[rows] for term in self.terms(arm)])
+        terms = np.concatenate([term[rows] for term in self.terms])
         # One column for each term and segment, as in factors.
         columns = np.arange(3)[:, None] * len(self.starts) + self._segments(rows)
         shape = units.n_clusters, 3 * len(self.starts)
@@ -155,13 +147,12 @@ class Segments:
         sizes = np.bincount(members, minlength=units.n_clusters)
         return np.asarray(totals - np.outer(sizes, totals.sum(axis=0) / len(rows)))
 
-    def moments(self, arm: bool, factors: Floats) -> Moments:
+    def moments(self, factors: Floats) -> Moments:
         """Moments of psi of the arm's rows at each share, (J,) each."""
-        in_arm = self.part.treated == arm
         if self.part.is_weighted:
-            own = np.flatnonzero(in_arm)
-            segments = self._segments(own)
-            terms = [term[own] for term in self.terms(arm)]
+            rows = np.flatnonzero(self.own)
+            segments = self._segments(rows)
+            terms = [term[rows] for term in self.terms]
             found = []
             for j in range(len(self.share)):
                 psi: Any = sum(t * f[segments, j] for t, f in zip(terms, factors, strict=True))
@@ -169,20 +160,20 @@ class Segments:
             return Moments(*np.transpose(found))
         # psi = slope (y - c) + constant in a segment: powers from those of y - c.
         slope, constant = factors[0], factors[1] + factors[2]
-        distance = in_arm * (self.part.y - self.centre(arm))
-        sums = [self.sums(own) for own in accumulate([1.0 * in_arm, *[distance] * 4], np.multiply)]
+        distance, present, _ = self.terms
+        sums = [self.sums(own) for own in accumulate([present, *[distance] * 4], np.multiply)]
         powers = [
             sum(comb(p, k) * (sums[k] @ (slope**k * constant ** (p - k))) for k in range(p + 1))
             for p in range(1, 5)
         ]
-        return Moments.of_powers(self.part.arm_rows[arm], powers)
+        return Moments.of_powers(self.part.arm_rows[self.arm], powers)
 
-    def in_top_counts(self, chosen: Bools, arm: bool, *, rest: bool = False) -> Floats:
+    def in_top_counts(self, chosen: Bools, *, rest: bool = False) -> Floats:
         """Number of chosen rows (or their clusters) of the arm in each top share, (J,).
 
         ``rest``: how many are, in part at least, below it.
         """
-        own = chosen & (self.part.treated == arm)
+        own = chosen & self.own
         inside = 1 - self.in_top if rest else self.in_top
         clusters = self.part.clusters
         if clusters is None:
@@ -196,22 +187,6 @@ class Segments:
     def _segments(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Segment of some rows."""
         return np.searchsorted(self.starts, rows, side="right") - 1
-
-    def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
-        """Curve of y - centre at each share, (J,), and the factors of psi in each arm."""
-        in_top, share, sweep = self.in_top, self.share, self.sweep
-        curve = sweep.curve(centre)
-        # The cut is estimated too: what that adds is the slope times the error of the share.
-        cut = self.slope(curve) * (share - in_top) / self.part.total_weight
-        factors = {}
-        for arm, sign in self.part.arms:
-            people = sweep.people[arm]
-            size = sign / people[-1]
-            outcome = sweep.outcome[arm] - centre * people
-            mean = np.interp(share, sweep.share, outcome) / people[-1]  # H_g
-            centred = size * ((self.centre(arm) - centre) * in_top - mean)
-            factors[arm] = np.stack([size * in_top, centred, cut])
-        return np.interp(share, sweep.share, curve), factors
 
     def slope(self, values: Floats) -> Floats:
         """Slope of a function given at the knots, (J,)."""

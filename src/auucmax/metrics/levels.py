@@ -411,36 +411,44 @@ class Levels:
         totals: Any = 0.0  # of clusters
         moments, sums, counted = [], [], []  # of treated, of control
         for part in self.ranked.parts(ranking):
-            segments = Segments(part, grid)
-            in_top = segments.in_top
-            curve, factors_of = segments.curve_factors(centre)
-            uplift += curve
-            for arm, factors in factors_of.items():
+            sweep = ArmSweep(part)
+            curve = sweep.curve(centre)
+            uplift += np.interp(sweep.on_knots(grid), sweep.share, curve)
+            for arm, sign in part.arms:
+                segments = Segments(part, arm, grid, sweep)
+                in_top, share, rows = segments.in_top, segments.share, part.arm_rows[arm]
+                people = sweep.people[arm]
+                size = sign / people[-1]
+                outcome = sweep.outcome[arm] - centre * people
+                mean = np.interp(share, sweep.share, outcome) / people[-1]  # H_g
+                centred = size * ((segments.centre - centre) * in_top - mean)
+                # The cut is estimated too: what that adds is the slope times its error.
+                cut = segments.slope(curve) * (share - in_top) / part.total_weight
+                factors = np.stack([size * in_top, centred, cut])
                 if support.deviation[0] > 0:
                     squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
-                rows = part.arm_rows[arm]
                 if units is not None:
-                    totals += segments.cluster_totals(arm, factors, units)
+                    totals += segments.cluster_totals(factors, units)
                 else:
                     correction = rows / (rows - 1) if rows > 1 else np.nan
-                    own = segments.covariance(arm, factors) * correction
+                    own = segments.covariance(factors) * correction
                     covariance += own
                     moments.append(Moments(rows, np.maximum(np.diag(own), 0)))
                     if part.squares is None and not is_binary:
-                        moments[-1] = segments.moments(arm, factors)
-                n = segments.in_top_counts(np.ones(len(part.y), bool), arm)
+                        moments[-1] = segments.moments(factors)
+                n = segments.in_top_counts(np.ones(len(part.y), bool))
                 some, others = n, n
                 if is_binary:
                     won = segments.sums(part.arm_outcome(arm))
                     some, others = won @ in_top, n - won @ in_top
-                    rare = won if centre <= 0.5 else segments.rows(arm) - won
-                    sign = 1 if arm == (centre <= 0.5) else -1
-                    sums.append((rows, (rare @ in_top, rare @ in_top**2), sign))
+                    rare = won if centre <= 0.5 else segments.rows() - won
+                    turned = sign if centre <= 0.5 else -sign
+                    sums.append((rows, (rare @ in_top, rare @ in_top**2), turned))
                 if part.squares is None:
                     chosen = part.responds
                     if chosen is None:
                         chosen = inference.rarer_outcome(part.y)
-                    some, others = (segments.in_top_counts(own, arm) for own in (chosen, ~chosen))
+                    some, others = (segments.in_top_counts(own) for own in (chosen, ~chosen))
                 counted.append((n, some, others))
         if units is not None:
             moments, covariance = units.moments(totals), units.covariance(totals)
