@@ -117,19 +117,26 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
     return Steps.joined(found)
 
 
-def check_uplifts(uplift: ArrayLike, n_rows: int | None = None) -> Floats:
-    """Validate uplifts (n, K): finite numbers."""
-    gains = np.asarray(uplift, dtype=np.float64)
-    gains = gains[:, None] if gains.ndim == 1 else gains
-    is_table = gains.ndim == 2 and gains.size > 0 and n_rows in (None, len(gains))
-    if not is_table or not np.isfinite(gains).all():
-        n_wrong = int((~np.isfinite(gains)).sum())
+def check_uplifts(
+    uplift: ArrayLike,
+    n_rows: int | None = None,
+    n_columns: int | None = None,
+    name: str = "uplift",
+) -> Floats:
+    """Validate a table of finite numbers (n, K), such as uplifts."""
+    table = np.asarray(uplift, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    is_table = table.ndim == 2 and table.size > 0 and n_rows in (None, len(table))
+    if is_table and n_columns is not None:
+        is_table = table.shape[1] == n_columns
+    if not is_table or not np.isfinite(table).all():
+        n_wrong = int((~np.isfinite(table)).sum())
         raise InputError(
-            "uplift", "a finite number for each person and arm",
+            name, f"a finite number for each person ({n_rows or 'n'}) and arm ({n_columns or 'K'})",
             f"shape {np.shape(uplift)} with {n_wrong} values that are not finite",
-            "Pass one row per person and one column per arm.",
+            "Pass one row per person and one column per arm, a control first if it has one.",
         )  # fmt: skip
-    return gains
+    return table
 
 
 def check_costs(cost: Any, shape: tuple[int, ...]) -> Floats:
@@ -215,10 +222,14 @@ class Allocation:
             people = slice(first, min(first + _BLOCK, len(self.most)))
             own = slice(*np.searchsorted(self.steps.person, (people.start, people.stop)))
             steps, start, end = self.steps.take(own), self.start[own, None], self.end[own, None]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                part = np.clip((budget - start) / (end - start), 0.0, 1.0)
+            part = np.divide(
+                budget - start,
+                end - start,
+                out=np.zeros((len(start), len(budget))),
+                where=end > start,
+            )
             # Rounding must not cut off the last step; one that costs nothing is taken at once.
-            part = np.where(budget >= end * (1 - 1e-12), 1.0, np.nan_to_num(part))
+            part = np.where(budget >= end * (1 - 1e-12), 1.0, np.clip(part, 0.0, 1.0))
             found = np.zeros((people.stop - first, n_arms, len(budget)))
             for number in range(int(steps.number.max(initial=-1)) + 1):
                 now = np.flatnonzero(steps.number == number)  # each person at most once

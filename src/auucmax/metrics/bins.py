@@ -372,8 +372,7 @@ def column_levels(
     n_bins = check_whole(n_bins, "n_bins", 1)
     columns = {"score": score, "y": outcome, "arm": treatment}
     check_columns([*columns.values()], table.columns, "the table of ibis")
-    parts = {name: table[column] for name, column in columns.items()}
-    rows = table.select(**{name: part.cast("float64") for name, part in parts.items()})
+    rows = table.select(**{name: table[own].cast("float64") for name, own in columns.items()})
     known = {name: rows[name].count() for name in columns}
     ends = {"low": rows["score"].min(), "high": rows["score"].max()}
     found = read_table(rows.aggregate(n=rows.count(), **known, **ends)).iloc[0]
@@ -387,10 +386,9 @@ def column_levels(
     place = ((rows["score"] - low) * (n_bins / width if width > 0 else 0.0)).floor()
     y = rows["y"]
     sums = {"n": rows.count(), "sum": y.sum(), "squares": (y * y).sum(), "sizes": y.abs().sum()}
-    ends |= {"y_low": y.min(), "y_high": y.max()}
+    wanted = sums | ends | {"y_low": y.min(), "y_high": y.max()}
     by = rows.group_by(place=place.cast("int64"), arm=rows["arm"])
-    wanted = {name: value.cast("float64") for name, value in (sums | ends).items()}
-    cells = read_table(by.aggregate(**wanted))
+    cells = read_table(by.aggregate(**{name: own.cast("float64") for name, own in wanted.items()}))
     if not set(cells["arm"]) <= {0.0, 1.0}:
         raise ValueError(
             f"{treatment!r} should be 0 or 1 in every row, got {sorted(set(cells['arm']))[:5]}. "

@@ -122,18 +122,17 @@ def conventions(
     control_wins = (success & ~treated).sum()
     treated_losses = (~success & treated).sum()
     top = _top(won, treated, order, rows.score)
-    r = _r(top)
-    end, n = float(r[-1]), len(won)
+    end, n = float(top.r[-1]), len(won)
     shares: list[float | str] = []
     for curve, perfect in (
-        (_g, 2 * (success == treated) + (success if control_wins > treated_losses else treated)),
-        (_r, success * np.where(treated, 1, -1)),
+        ("g", 2 * (success == treated) + (success if control_wins > treated_losses else treated)),
+        ("r", success * np.where(treated, 1, -1)),
     ):
         best = _top(won, treated, np.argsort(-perfect, kind="stable"), perfect)
-        area, largest = (_above_random(own, curve(own)) for own in (top, best))
+        area, largest = (_above_random(own.k, getattr(own, curve)) for own in (top, best))
         shares.append(_ratio(area, largest, "the area of the perfect ranking above random"))
     # The perfect curve climbs with slope 1 to the end value and stays there.
-    shares.append(_ratio(_above_random(top, r), end * (n - end) / 2, "the average effect"))
+    shares.append(_ratio(_above_random(top.k, top.r), end * (n - end) / 2, "the average effect"))
     if end < 0:
         shares[2] = "the average effect is negative, which scikit-uplift refuses here."
     if not (np.isin(won, (0.0, 1.0)).all() and 0 < success.sum() < n):
@@ -160,11 +159,11 @@ def conventions(
     # that we agree with it on the same machine. That order differs between processors.
     unstable = pd.Series(rows.score).sort_values(ascending=False).index.to_numpy()
     top = _top(won, treated, unstable)
-    in_top = _from_first_known(top, _lift(top), (top.treated > 0) & (top.control > 0)) * top.k
+    in_top = _from_first_known(top, top.lift, (top.treated > 0) & (top.control > 0)) * top.k
     for name, values, area_is, random, letter, random_value in (
         ("auuc_score", in_top, "mean of G(k) over k = 0..n", 0.0, "G", "1/2 or -1/2"),
         (
-            "qini_score", _from_first_known(top, _r(top), top.control > 0),
+            "qini_score", _from_first_known(top, top.r, top.control > 0),
             "mean of R(k) over k = 0..n, minus R(n)/2", 0.5, "R", "0",
         ),
     ):  # fmt: skip
@@ -185,22 +184,24 @@ def conventions(
 
     # pylift: the outcome is positive or not.
     top = _top((won > 0).astype(np.float64), treated, order)
-    p, q = top.y_treated[-1] / top.treated[-1], top.y_control[-1] / top.control[-1]
+    p, q = float((won[treated] > 0).mean()), float((won[~treated] > 0).mean())
     most = (p + q) / 2 - (p**2 + q**2) / 4
     practical = (1 - (p - q) ** 2) / 4 if p + q > 1 else (p + q) / 2 - (p**2 + q**2) / 2
     # k/n with each arm counted as one half of the rows.
     share = (top.treated / top.treated[-1] + top.control / top.control[-1]) / 2
-    v = top.y_treated / top.treated[-1] - top.y_control / top.control[-1]
     own: list[tuple[str, float | str, bool, str, str]] = []
     for name, values, formula, note in (
-        ("qini", v, "V(k)", f"{_PYLIFT_NOTE} Q_qini equals the gain over random if no scores tie."),
         (
-            "cgains", _lift(top) * share, "(YT(k)/t(k) - YC(k)/c(k)) (t(k)/nT + c(k)/nC)/2",
+            "qini", top.v, "V(k)",
+            f"{_PYLIFT_NOTE} Q_qini equals the gain over random if no scores tie.",
+        ),
+        (
+            "cgains", top.lift * share, "(YT(k)/t(k) - YC(k)/c(k)) (t(k)/nT + c(k)/nC)/2",
             _PYLIFT_NOTE,
         ),
-        ("aqini", _r(top) / top.treated[-1], "R(k)/nT", _PYLIFT_NOTE),
+        ("aqini", top.r / top.treated[-1], "R(k)/nT", _PYLIFT_NOTE),
     ):  # fmt: skip
-        gain = _above_random(top, values) / n
+        gain = _above_random(top.k, values) / n
         formula = f"(area under {formula} over k/n, minus ATE/2)"
         own.append((f"Q_{name}", gain, True, formula, note))
         for letter, largest, unit in (("q1", most, "Q_max"), ("q2", practical, "Q_practical_max")):
@@ -234,13 +235,15 @@ def conventions(
 
 
 class _Top(NamedTuple):
-    """Cumulative totals of the top k rows: k, t(k), c(k), YT(k), YC(k), from k = 0."""
+    """The top k rows, from k = 0: k, t(k), c(k), and curves; ``lift`` is G(k) / k."""
 
     k: Floats
     treated: Floats
     control: Floats
-    y_treated: Floats
-    y_control: Floats
+    v: Floats
+    lift: Floats
+    g: Floats
+    r: Floats
 
 
 def _top(
@@ -253,7 +256,17 @@ def _top(
     totals = np.cumsum(np.pad(rows, ((0, 0), (1, 0))), axis=1)
     if score is not None:
         totals = totals[:, np.append(0, np.flatnonzero(np.diff(score[order], append=np.nan)) + 1)]
-    return _Top(*totals)
+    k, t, c, y_treated, y_control = totals
+    lift = _over(y_treated, t) - _over(y_control, c)
+    return _Top(
+        k=k,
+        treated=t,
+        control=c,
+        v=y_treated / t[-1] - y_control / c[-1],
+        lift=lift,
+        g=lift * k,
+        r=y_treated - y_control * _over(t, c),
+    )
 
 
 def _over(numerator: Floats, denominator: Floats) -> Floats:
@@ -266,21 +279,9 @@ def _ratio(numerator: float, denominator: float, what: str) -> float | str:
     return f"{what} is zero." if denominator == 0 else numerator / denominator
 
 
-def _lift(top: _Top) -> Floats:
-    return _over(top.y_treated, top.treated) - _over(top.y_control, top.control)
-
-
-def _g(top: _Top) -> Floats:
-    return _lift(top) * top.k
-
-
-def _r(top: _Top) -> Floats:
-    return top.y_treated - top.y_control * _over(top.treated, top.control)
-
-
-def _above_random(top: _Top, curve: Floats) -> float:
+def _above_random(k: Floats, curve: Floats) -> float:
     """Area between the curve over k and the line to its end point."""
-    return float(np.trapezoid(curve, top.k) - top.k[-1] * curve[-1] / 2)
+    return float(np.trapezoid(curve, k) - k[-1] * curve[-1] / 2)
 
 
 def _from_first_known(top: _Top, curve: Floats, known: Bools) -> Floats:

@@ -28,7 +28,6 @@ from math import comb
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -82,56 +81,22 @@ class ArmSweep:
         return np.where(np.abs(shares - nearest) < 1e-12, nearest, shares)
 
 
-def decile_table(part: RankedRows, bins: int, level: float, support: Support) -> pd.DataFrame:
-    """Average effect in each of ``bins`` parts of the people, with intervals."""
-    # A tied level stays whole: it goes where its middle lies.
-    number = np.minimum(((1 - part.middle_ranks()) * bins).astype(int), bins - 1)
-
-    def sums(values: Floats) -> Floats:
-        return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
-
-    counts, values, responders, moments, means = {}, {}, [], [], []
-    for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
-        own = part.treated == arm
-        n = sums(part.rows * own)
-        people = sums(part.arm_presence(arm))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = sums(part.arm_outcome(arm)) / people
-            squares = sums(own * part.squares_around(np.nan_to_num(mean)[number]))
-            moments.append(Moments(n, squares / people**2 * n / (n - 1)))
-        counts[name] = n.astype(np.intp)
-        values[f"mean_{name}"] = mean
-        means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
-        responders.append(sums(own * (part.y != 0)))
-    uplift = means[0].mean - means[1].mean
-    ends = area_limits(
-        uplift, moments, ndtri(0.5 + level / 2), support,
-        means=means if support.shape == "binary" else None,
-        degrees=np.maximum(np.minimum(*counts.values()) - 1, 1),
-    )  # fmt: skip
-    few = np.minimum(*responders) < support.least_in_top
-    lower, upper = (np.where(few & (support.shape == "skewed"), np.nan, end) for end in ends)
-    columns = {"rows": sums(part.rows).astype(np.intp)} | counts | values
-    error = np.sqrt(moments[0].variance + moments[1].variance)
-    columns |= {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
-    return pd.DataFrame(columns, index=pd.RangeIndex(1, bins + 1, name="bin"))
-
-
 class Segments:
-    """Sorted rows cut into segments, each with one value of M per share.
+    """An arm's rows, sorted and cut into segments, each with one value of M per share.
 
     psi(q) of a row is linear in three numbers of the row, a (y - c), a and w, c the mean of its
     arm, which keeps the digits of outcomes far from 0. *Factors*, (3, P, J), are what multiplies
     them in each segment and at each share.
 
-    ``share`` (J,); ``starts`` (P,) the first line of each segment; ``in_top`` (P, J) its M.
+    ``share`` (J,); ``starts`` (P,) the first line of each segment; ``in_top`` (P, J) its M. Lines
+    of the other arm are in the segments, too, and count 0: ``own`` (n,) are those of the arm.
+    ``terms``: the three numbers, as sums for bins.
     """
 
-    def __init__(self, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> None:
-        self.part = part
-        self.sweep = sweep or ArmSweep(part)
-        self.share = self.sweep.on_knots(share)
-        knots = self.sweep.share
+    def __init__(self, part: RankedRows, arm: bool, share: Floats, sweep: ArmSweep) -> None:
+        self.part, self.arm, self.sweep = part, arm, sweep
+        self.share = sweep.on_knots(share)
+        knots = sweep.share
         # A share cuts one level; segments end on both sides of the levels that are cut.
         cut = np.clip(np.searchsorted(knots, self.share) - 1, 0, len(knots) - 2)
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
@@ -142,47 +107,38 @@ class Segments:
         levels = part.starts
         first = len(part.y) - tops[1:] if levels is None else levels[len(levels) - tops[1:]]
         self.starts: NDArray[np.intp] = first[::-1]
-
-    def centre(self, arm: bool) -> float:
-        """Mean outcome of the arm."""
-        return float(self.sweep.outcome[arm][-1] / self.sweep.people[arm][-1])
+        self.own: Bools = part.treated == arm
+        self.centre = float(sweep.outcome[arm][-1] / sweep.people[arm][-1])
+        people = part.arm_presence(arm)
+        weight = people if part.weight is part.arm_weight else part.weight * self.own
+        self.terms = [part.arm_outcome(arm) - self.centre * people, people, weight]
 
     def sums(self, values: Floats) -> Floats:
         """Sum of values in each segment, (P,)."""
         return np.add.reduceat(values, self.starts)
 
-    def rows(self, arm: bool) -> Floats:
+    def rows(self) -> Floats:
         """Number of rows of the arm in each segment, (P,)."""
-        return self.sums(self.part.rows * (self.part.treated == arm))
+        return self.sums(self.part.rows * self.own)
 
-    def terms(self, arm: bool) -> list[Floats]:
-        """Terms a (y - c), a and w of the arm's rows (0 elsewhere), as sums for bins."""
-        people = self.part.arm_presence(arm)
-        outcome = self.part.arm_outcome(arm) - self.centre(arm) * people
-        if self.part.weight is self.part.arm_weight:
-            return [outcome, people, people]
-        return [outcome, people, self.part.weight * (self.part.treated == arm)]
-
-    def covariance(self, arm: bool, factors: Floats) -> Floats:
+    def covariance(self, factors: Floats) -> Floats:
         """Sum over the arm's rows of products of centred psi; (J, J)."""
-        terms = self.terms(arm)
-        first = np.array([self.sums(term) for term in terms])
+        first = np.array([self.sums(term) for term in self.terms])
         # Without weights every row has a = w = 1, and only the square of y - c remains.
         second = first[np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])]
         if self.part.is_weighted:
-            second = np.array([[self.sums(a * b) for b in terms] for a in terms])
-        own = self.part.treated == arm
-        second[0, 0] = self.sums(own * self.part.squares_around(self.centre(arm)))
+            second = np.array([[self.sums(a * b) for b in self.terms] for a in self.terms])
+        second[0, 0] = self.sums(self.own * self.part.squares_around(self.centre))
         left = np.einsum("kpj,kmp->mpj", factors, second)
         total = np.tensordot(first, factors, 2)
         square = np.tensordot(left, factors, ([0, 1], [0, 1]))
-        return np.asarray(square - np.outer(total, total) / self.part.arm_rows[arm])
+        return np.asarray(square - np.outer(total, total) / self.part.arm_rows[self.arm])
 
-    def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Floats:
+    def cluster_totals(self, factors: Floats, units: ClusterUnits) -> Floats:
         """Cluster sums of the arm's centred psi at each share, (G, J)."""
-        rows = np.flatnonzero(self.part.treated == arm)
+        rows = np.flatnonzero(self.own)
         members = np.asarray(self.part.clusters)[rows]
-        terms = np.concatenate([term[rows] for term in self.terms(arm)])
+        terms = np.concatenate([term[rows] for term in self.terms])
         # One column for each term and segment, as in factors.
         columns = np.arange(3)[:, None] * len(self.starts) + self._segments(rows)
         shape = units.n_clusters, 3 * len(self.starts)
@@ -191,13 +147,12 @@ class Segments:
         sizes = np.bincount(members, minlength=units.n_clusters)
         return np.asarray(totals - np.outer(sizes, totals.sum(axis=0) / len(rows)))
 
-    def moments(self, arm: bool, factors: Floats) -> Moments:
+    def moments(self, factors: Floats) -> Moments:
         """Moments of psi of the arm's rows at each share, (J,) each."""
-        in_arm = self.part.treated == arm
         if self.part.is_weighted:
-            own = np.flatnonzero(in_arm)
-            segments = self._segments(own)
-            terms = [term[own] for term in self.terms(arm)]
+            rows = np.flatnonzero(self.own)
+            segments = self._segments(rows)
+            terms = [term[rows] for term in self.terms]
             found = []
             for j in range(len(self.share)):
                 psi: Any = sum(t * f[segments, j] for t, f in zip(terms, factors, strict=True))
@@ -205,20 +160,20 @@ class Segments:
             return Moments(*np.transpose(found))
         # psi = slope (y - c) + constant in a segment: powers from those of y - c.
         slope, constant = factors[0], factors[1] + factors[2]
-        distance = in_arm * (self.part.y - self.centre(arm))
-        sums = [self.sums(own) for own in accumulate([1.0 * in_arm, *[distance] * 4], np.multiply)]
+        distance, present, _ = self.terms
+        sums = [self.sums(own) for own in accumulate([present, *[distance] * 4], np.multiply)]
         powers = [
             sum(comb(p, k) * (sums[k] @ (slope**k * constant ** (p - k))) for k in range(p + 1))
             for p in range(1, 5)
         ]
-        return Moments.of_powers(self.part.arm_rows[arm], powers)
+        return Moments.of_powers(self.part.arm_rows[self.arm], powers)
 
-    def in_top_counts(self, chosen: Bools, arm: bool, *, rest: bool = False) -> Floats:
+    def in_top_counts(self, chosen: Bools, *, rest: bool = False) -> Floats:
         """Number of chosen rows (or their clusters) of the arm in each top share, (J,).
 
         ``rest``: how many are, in part at least, below it.
         """
-        own = chosen & (self.part.treated == arm)
+        own = chosen & self.own
         inside = 1 - self.in_top if rest else self.in_top
         clusters = self.part.clusters
         if clusters is None:
@@ -232,22 +187,6 @@ class Segments:
     def _segments(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Segment of some rows."""
         return np.searchsorted(self.starts, rows, side="right") - 1
-
-    def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
-        """Curve of y - centre at each share, (J,), and the factors of psi in each arm."""
-        in_top, share, sweep = self.in_top, self.share, self.sweep
-        curve = sweep.curve(centre)
-        # The cut is estimated too: what that adds is the slope times the error of the share.
-        cut = self.slope(curve) * (share - in_top) / self.part.total_weight
-        factors = {}
-        for arm, sign in self.part.arms:
-            people = sweep.people[arm]
-            size = sign / people[-1]
-            outcome = sweep.outcome[arm] - centre * people
-            mean = np.interp(share, sweep.share, outcome) / people[-1]  # H_g
-            centred = size * ((self.centre(arm) - centre) * in_top - mean)
-            factors[arm] = np.stack([size * in_top, centred, cut])
-        return np.interp(share, sweep.share, curve), factors
 
     def slope(self, values: Floats) -> Floats:
         """Slope of a function given at the knots, (J,)."""
@@ -365,9 +304,7 @@ def band_of(
     )
 
 
-def curve_mean(
-    rows: int, sums: tuple[Floats, Floats], sign: int, variance: Floats, support: Support
-) -> ArmMean:
+def curve_mean(rows: int, sums: Any, sign: int, variance: Floats, support: Support) -> ArmMean:
     """Mean of z = y M over an arm's rows, from the sums of z and z^2.
 
     Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.

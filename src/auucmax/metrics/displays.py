@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from auucmax._optional import import_optional
 from auucmax._validation import Floats, check_shares
 from auucmax.metrics.curves import UpliftBand
-from auucmax.metrics.functions import policy_risk_inference
 from auucmax.metrics.inference import AUUCInference
-from auucmax.metrics.levels import Levels
+from auucmax.metrics.levels import Levels, RowOptions
 from auucmax.metrics.ranking import RankingKind
 from auucmax.metrics.risk import PolicyRiskInference
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
+_ROWS = {*RowOptions.__annotations__, "outcome_model", "groups", "randomised"}
 _SHARE = "share of people treated, highest score first"
 
 
@@ -31,9 +31,11 @@ _SHARE = "share of people treated, highest score first"
 class Display:
     """Base class of displays; ``plot`` sets ``ax_``, the axes, and ``figure_``.
 
-    A display computes its numbers in ``_of`` and draws them in ``_draw``.
+    A display computes its numbers from levels in ``_of`` and draws them in ``_draw``.
     """
 
+    _of: ClassVar[Any]
+    _draw: ClassVar[Any]
     name: str | None = field(default=None, kw_only=True)
     ax_: Axes | None = field(default=None, init=False)
 
@@ -50,7 +52,8 @@ class Display:
         **options: Any,
     ) -> Self:
         """Compute and plot; ``options`` are those of the metric (see the class)."""
-        display = cls._of(y, score, treatment=treatment, **options)
+        own = {key: options.pop(key) for key in [*options] if key not in _ROWS}
+        display = cls._of(Levels.of(y, score, treatment=treatment, **options), **own)
         display.name = name
         return display.plot(ax=ax, color=color)
 
@@ -72,13 +75,6 @@ class Display:
         self._draw(ax, color or (_BLUE if not ax.lines else None))
         ax.legend(loc="best", frameon=False)
         return self
-
-    @classmethod
-    def _of(cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any) -> Self:
-        raise NotImplementedError
-
-    def _draw(self, ax: Axes, color: str | None) -> None:
-        raise NotImplementedError
 
     def _label(self, text: str = "") -> str:
         """A legend label, folded if long."""
@@ -111,16 +107,12 @@ class UpliftCurveDisplay(Display):
     @classmethod
     def _of(
         cls,
-        y: ArrayLike,
-        score: ArrayLike,
+        levels: Levels,
         *,
-        treatment: ArrayLike,
         band: bool = True,
         level: float = 0.95,
         ranking: RankingKind = "joint",
-        **options: Any,
     ) -> Self:
-        levels = Levels.of(y, score, treatment=treatment, **options)
         # A band encloses the curve of centred outcomes.
         share, uplift = levels.curve(ranking, centred=band)
         # A picture has no use for more points than pixels; the last one is the average effect.
@@ -133,10 +125,9 @@ class UpliftCurveDisplay(Display):
         low, high = self.inference.interval
         label = self._label(f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})")
         (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=label)
-        if self.band is not None:
-            ends = self.band.simultaneous_lower, self.band.simultaneous_upper
-            label = f"{self.band.level:.0%} band, all shares from {self.band.share[0]:.0%} up"
-            _shade(line, self.band.share, ends, label)
+        if (band := self.band) is not None:
+            label = f"{band.level:.0%} band, all shares from {band.share[0]:.0%} up"
+            _shade(line, band.share, (band.simultaneous_lower, band.simultaneous_upper), label)
         if not any(old.get_label() == "random" for old in ax.lines):
             ax.plot([0, 1], [0, self.uplift[-1]], color=_GREY, ls="--", lw=1.2, label="random")
         ax.set(xlabel=_SHARE, ylabel="gain in mean outcome, per person", xlim=(0, 1))
@@ -174,16 +165,14 @@ class PolicyRiskDisplay(Display):
     @classmethod
     def _of(
         cls,
-        y: ArrayLike,
-        score: ArrayLike,
+        levels: Levels,
         *,
-        treatment: ArrayLike,
         share: ArrayLike | None = None,
         band: bool = True,
-        **options: Any,
+        level: float = 0.95,
     ) -> Self:
         grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
-        around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
+        around = levels.policy_risk_inference(grid, level)
         return cls(grid, np.asarray(around.estimate), around if band else None)
 
     def _draw(self, ax: Axes, color: str | None) -> None:
@@ -219,17 +208,7 @@ class DecileDisplay(Display):
     level: float = 0.95
 
     @classmethod
-    def _of(
-        cls,
-        y: ArrayLike,
-        score: ArrayLike,
-        *,
-        treatment: ArrayLike,
-        bins: int = 10,
-        level: float = 0.95,
-        **options: Any,
-    ) -> Self:
-        levels = Levels.of(y, score, treatment=treatment, **options)
+    def _of(cls, levels: Levels, *, bins: int = 10, level: float = 0.95) -> Self:
         return cls(levels.deciles(bins, level), levels.effect(), level)
 
     def _draw(self, ax: Axes, color: str | None) -> None:

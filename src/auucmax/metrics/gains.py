@@ -223,7 +223,7 @@ class Gains:
             means = [
                 curve_mean(
                     sizes[k],
-                    (self._z[0, k], self._z[1, k]),
+                    self._z[:, k],
                     self._sign if k else -self._sign,
                     own.variance,
                     support,
@@ -266,8 +266,8 @@ class Gains:
                 for (own, _), (theirs, _) in zip(self.terms(), other.terms(), strict=True)
             )
             both, gain = [self, other], other.gain
-        moments, _ = self._moments((own - theirs) @ average[:, None] for own, theirs in pairs)
-        spread = Spread(*(float(number[0]) for number in Spread.of(moments)))
+        moments, _ = self._moments((own - theirs) @ average for own, theirs in pairs)
+        spread = Spread.of(moments)
         if cross_fitted:
             spread = spread._replace(error=spread.error * np.sqrt(2))
         area, support = float(average @ (self.gain - gain)), self.rows.support
@@ -279,7 +279,7 @@ class Gains:
     def _moments(self, blocks: Iterable[Floats]) -> tuple[list[Moments], Floats]:
         """Moments of row (or cluster) terms by arm, control last; covariance (J, J).
 
-        ``blocks`` hold the terms (people, J) of consecutive rows.
+        ``blocks`` hold the terms (people, J), or (people,), of consecutive rows.
         """
         rows, units = self.rows, self.rows.units
         sizes = np.bincount(rows.arm, minlength=rows.n_arms + 1)
@@ -291,25 +291,26 @@ class Gains:
             people = slice(start, start + len(psi))
             start = people.stop
             if units is not None:
-                totals += np.zeros((units.n_clusters, psi.shape[1]))
+                totals += np.zeros((units.n_clusters, *psi.shape[1:]))
                 np.add.at(totals, units.clusters[people], psi)
             for k in range(len(sizes)):
                 some = psi[rows.arm[people] == k]
                 second[k] += some.T @ some
                 powers[k] += np.array([p.sum(axis=0) for p in accumulate([some] * 4, np.multiply)])
-        means = np.array([own[0] for own in powers]) / sizes[:, None]
+        means = np.array([own[0] / n for own, n in zip(powers, sizes, strict=True)])
         if units is not None:
             if rows.is_centred:
                 totals -= units.sizes.T @ means
             return units.moments(totals), units.covariance(totals)
-        moments, covariance = [], np.zeros_like(second[0])
+        moments = []
+        covariance: Any = 0.0
         for k in (*range(1, len(sizes)), 0):
             n = int(sizes[k])
             moments.append(Moments.of_sums(n, *powers[k][1:]))
             if rows.is_centred:
                 second[k] -= n * np.outer(means[k], means[k])
                 moments[-1] = Moments.of_powers(n, powers[k])
-            covariance += second[k] * (n / (n - 1) if n > 1 else np.nan)
+            covariance = covariance + second[k] * (n / (n - 1) if n > 1 else np.nan)
         return moments, covariance
 
     def counted(self, error: Floats, average: Floats | None = None) -> Floats:
@@ -412,16 +413,10 @@ def budget_curve(
             listed(given), "Name the control, and arms=... in the order of the columns.",
         )  # fmt: skip
     arm = pd.Index([control, *named]).get_indexer(labels).astype(np.intp)
-    tables = []
-    for name, values in (("outcome_model", outcome_model), ("propensity", propensity)):
-        table = None if values is None else np.asarray(values, dtype=np.float64)
-        if table is not None and (table.shape != (n, n_arms + 1) or not np.isfinite(table).all()):
-            raise InputError(
-                name, f"finite numbers of shape {(n, n_arms + 1)}, the control first",
-                f"an array of shape {table.shape}", "Pass one column for each arm.",
-            )  # fmt: skip
-        tables.append(table)
-    model, chance = tables
+    model, chance = (
+        None if table is None else check_uplifts(table, n, n_arms + 1, name)
+        for name, table in (("outcome_model", outcome_model), ("propensity", propensity))
+    )
     if chance is not None and (chance.min() <= 0 or np.abs(chance.sum(axis=1) - 1).max() > 1e-6):
         raise InputError(
             "propensity", "above 0, with a sum of 1 in each row",

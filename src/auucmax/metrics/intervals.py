@@ -107,9 +107,7 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, arms: Sequence[Moments]) -> Self:
         """Spread of the sum of all terms of the arms, or of all clusters."""
-        variance: Any = sum(arm.variance for arm in arms)
-        third: Any = sum(arm.third for arm in arms)
-        fourth: Any = sum(arm.fourth for arm in arms)
+        variance, third, fourth = (sum(own) for own in zip(*(arm[1:] for arm in arms), strict=True))
         loss: Any = sum(arm.variance**2 / np.maximum(arm.units - 1, 1) for arm in arms)
         error = np.sqrt(variance)
         welch = _ratio(variance**2, loss, _MOST_DEGREES)
@@ -137,7 +135,7 @@ class ArmMean(NamedTuple):
     def of(
         cls,
         rows: Number,
-        sums: tuple[Number, Number],
+        sums: Any,
         variance: Number,
         *,
         sign: int = 1,
@@ -263,4 +261,4 @@ def _ratio(above: Number, below: Number, otherwise: float) -> Number:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         found = np.where(np.greater(below, 0), np.divide(above, below), otherwise)
     # Not a number stays what it is.
-    return np.minimum(np.maximum(found, -_MOST_DEGREES), _MOST_DEGREES)[()]
+    return np.clip(found, -_MOST_DEGREES, _MOST_DEGREES)[()]

@@ -37,11 +37,10 @@ from auucmax.metrics.curves import (
     allowing_for_folds,
     band_of,
     curve_mean,
-    decile_table,
     fewest,
 )
 from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
-from auucmax.metrics.intervals import Moments, Spread, area_limits, student
+from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits, student
 from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
 from auucmax.metrics.risk import PolicyRiskInference, policy_cells, risk_table
 
@@ -321,13 +320,10 @@ class Levels:
         """
         centre = self.ranked.mean() if centred else 0.0
         sweeps = [ArmSweep(part) for part in self.ranked.parts(ranking)]
-        curves = [sweep.curve(centre) for sweep in sweeps]
         if ranking == "joint":
-            return sweeps[0].share, curves[0]
+            return sweeps[0].share, sweeps[0].curve(centre)
         knots = np.union1d(sweeps[0].share, sweeps[1].share)
-        uplift = [
-            np.interp(knots, own.share, curve) for own, curve in zip(sweeps, curves, strict=True)
-        ]
+        uplift = [np.interp(knots, own.share, own.curve(centre)) for own in sweeps]
         return knots, uplift[0] + uplift[1]
 
     def qini_curve(self) -> tuple[Floats, Floats]:
@@ -357,8 +353,41 @@ class Levels:
     def deciles(self, bins: int = 10, level: float = 0.95) -> pd.DataFrame:
         """:func:`uplift_by_decile`: the average effect in each tenth of the people."""
         check_level(level)
+        bins = check_whole(bins, "bins", 1)
+        rows = self.ranked
         # Rows count as independent here, whatever their clusters.
-        return decile_table(self.ranked, check_whole(bins, "bins", 1), level, self._support(None))
+        support = self._support(None)
+        # A tied level stays whole: it goes where its middle lies.
+        number = np.minimum(((1 - rows.middle_ranks()) * bins).astype(int), bins - 1)
+
+        def sums(values: Floats) -> Floats:
+            return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
+
+        columns = {"rows": sums(rows.rows).astype(np.intp)}
+        averages, moments, means, few = {}, [], [], np.zeros(bins, bool)
+        for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
+            own = rows.treated == arm
+            n = sums(rows.rows * own)
+            people = sums(rows.arm_presence(arm))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean = sums(rows.arm_outcome(arm)) / people
+                squares = sums(own * rows.squares_around(np.nan_to_num(mean)[number]))
+                moments.append(Moments(n, squares / people**2 * n / (n - 1)))
+            columns[name] = n.astype(np.intp)
+            averages[f"mean_{name}"] = mean
+            means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
+            if support.shape == "skewed":
+                few |= sums(own * (rows.y != 0)) < support.least_in_top
+        uplift = means[0].mean - means[1].mean
+        ends = area_limits(
+            uplift, moments, ndtri(0.5 + level / 2), support,
+            means=means if support.shape == "binary" else None,
+            degrees=np.maximum(np.minimum(columns["treated"], columns["control"]) - 1, 1),
+        )  # fmt: skip
+        lower, upper = (np.where(few, np.nan, end) for end in ends)
+        error = np.sqrt(moments[0].variance + moments[1].variance)
+        averages |= {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
+        return pd.DataFrame(columns | averages, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
     def band(
         self,
@@ -382,36 +411,44 @@ class Levels:
         totals: Any = 0.0  # of clusters
         moments, sums, counted = [], [], []  # of treated, of control
         for part in self.ranked.parts(ranking):
-            segments = Segments(part, grid)
-            in_top = segments.in_top
-            curve, factors_of = segments.curve_factors(centre)
-            uplift += curve
-            for arm, factors in factors_of.items():
+            sweep = ArmSweep(part)
+            curve = sweep.curve(centre)
+            uplift += np.interp(sweep.on_knots(grid), sweep.share, curve)
+            for arm, sign in part.arms:
+                segments = Segments(part, arm, grid, sweep)
+                in_top, share, rows = segments.in_top, segments.share, part.arm_rows[arm]
+                people = sweep.people[arm]
+                size = sign / people[-1]
+                outcome = sweep.outcome[arm] - centre * people
+                mean = np.interp(share, sweep.share, outcome) / people[-1]  # H_g
+                centred = size * ((segments.centre - centre) * in_top - mean)
+                # The cut is estimated too: what that adds is the slope times its error.
+                cut = segments.slope(curve) * (share - in_top) / part.total_weight
+                factors = np.stack([size * in_top, centred, cut])
                 if support.deviation[0] > 0:
                     squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
-                rows = part.arm_rows[arm]
                 if units is not None:
-                    totals += segments.cluster_totals(arm, factors, units)
+                    totals += segments.cluster_totals(factors, units)
                 else:
                     correction = rows / (rows - 1) if rows > 1 else np.nan
-                    own = segments.covariance(arm, factors) * correction
+                    own = segments.covariance(factors) * correction
                     covariance += own
                     moments.append(Moments(rows, np.maximum(np.diag(own), 0)))
                     if part.squares is None and not is_binary:
-                        moments[-1] = segments.moments(arm, factors)
-                n = segments.in_top_counts(np.ones(len(part.y), bool), arm)
+                        moments[-1] = segments.moments(factors)
+                n = segments.in_top_counts(np.ones(len(part.y), bool))
                 some, others = n, n
                 if is_binary:
                     won = segments.sums(part.arm_outcome(arm))
                     some, others = won @ in_top, n - won @ in_top
-                    rare = won if centre <= 0.5 else segments.rows(arm) - won
-                    sign = 1 if arm == (centre <= 0.5) else -1
-                    sums.append((rows, (rare @ in_top, rare @ in_top**2), sign))
+                    rare = won if centre <= 0.5 else segments.rows() - won
+                    turned = sign if centre <= 0.5 else -sign
+                    sums.append((rows, (rare @ in_top, rare @ in_top**2), turned))
                 if part.squares is None:
                     chosen = part.responds
                     if chosen is None:
                         chosen = inference.rarer_outcome(part.y)
-                    some, others = (segments.in_top_counts(own, arm) for own in (chosen, ~chosen))
+                    some, others = (segments.in_top_counts(own) for own in (chosen, ~chosen))
                 counted.append((n, some, others))
         if units is not None:
             moments, covariance = units.moments(totals), units.covariance(totals)

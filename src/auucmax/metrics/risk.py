@@ -86,9 +86,8 @@ def risk_table(
     Arrays (2, J) and (2, P, J) have one line for each of :func:`policy_cells`: ``scale`` is what a
     row's outcome counts in the value of the rule, ``inside`` what part of a segment is in the cell.
     """
-    segments = Segments(part, share, sweep)
-    q, in_top = segments.share, segments.in_top
-    arms = (True, False)
+    cells = [Segments(part, arm, share, sweep) for arm in (True, False)]
+    q, in_top = cells[0].share, cells[0].in_top
     inside = np.stack([in_top, 1 - in_top])
     chance, rows, mean = policy_cells(sweep, q)
     scale = np.divide(chance, rows, out=np.zeros_like(rows), where=rows > 0)
@@ -96,34 +95,34 @@ def risk_table(
     chosen = np.ones(len(part.y), bool), part.y != 0 if part.responds is None else part.responds
     # Rows or clusters of each cell, and those that responded, (2, 2, J).
     counted = np.array(
-        [[segments.in_top_counts(own, arm, rest=not arm) for own in chosen] for arm in arms]
+        [[cell.in_top_counts(own, rest=not cell.arm) for own in chosen] for cell in cells]
     )
     tilt = mean[1] - mean[0]  # D
     if not fixed_cut:
         moved = [
             scale[k]
-            * (segments.slope(sweep.outcome[arm]) - mean[k] * segments.slope(sweep.people[arm]))
-            for k, arm in enumerate(arms)
+            * (cell.slope(sweep.outcome[cell.arm]) - mean[k] * cell.slope(sweep.people[cell.arm]))
+            for k, cell in enumerate(cells)
         ]
         tilt = moved[0] - moved[1]
     cut = tilt / part.total_weight * (in_top - q)
     moments, means, totals, corrections = [], [], [], []
-    for k, arm in enumerate(arms):
-        away = segments.centre(arm) - mean[k]
+    for k, cell in enumerate(cells):
+        away = cell.centre - mean[k]
         factors = np.stack([-scale[k] * inside[k], -scale[k] * away * inside[k], cut])
         # The correction k / (k - 1) for small samples counts the rows of the cell, not of the arm.
         if units is None:
-            counts = segments.rows(arm) @ (inside[k] > 0)
-            variance = np.maximum(np.diag(segments.covariance(arm, factors)), 0.0)
+            counts = cell.rows() @ (inside[k] > 0)
+            variance = np.maximum(np.diag(cell.covariance(factors)), 0.0)
             own = Moments(counts, variance)
             if support.shape == "skewed" and part.squares is None:
-                own = segments.moments(arm, factors)
+                own = cell.moments(factors)
         else:
             counts = counted[k, 0]
-            totals.append(segments.cluster_totals(arm, factors, units))  # (G, J)
+            totals.append(cell.cluster_totals(factors, units))  # (G, J)
             powers = [(totals[-1] ** p).sum(axis=0) for p in (2, 3, 4)]
             variance = powers[0]
-            own = Moments.of_sums(int(np.count_nonzero(units.sizes[int(arm)])), *powers)
+            own = Moments.of_sums(int(np.count_nonzero(units.sizes[1 - k])), *powers)
         correction = np.divide(counts, counts - 1, out=np.full(len(q), np.nan), where=counts >= 2)
         corrections.append(np.where(chance[k] > 0, correction, 1.0))
         own = own._replace(units=counts, variance=variance * corrections[k])
@@ -141,8 +140,8 @@ def risk_table(
         # cells count by their part in the variance.
         degrees = np.minimum(Spread.of(moments).welch, units.n_clusters - 1)
         largest = np.zeros_like(totals[0])
-        for k, arm in enumerate(arms):
-            touched = (units.sizes[int(arm)] > 0)[:, None] & (chance[k] > 0)
+        for k in (0, 1):
+            touched = (units.sizes[1 - k] > 0)[:, None] & (chance[k] > 0)
             largest = np.maximum(largest, np.where(touched, corrections[k], 0.0))
         d = np.sqrt(largest) * (totals[0] + totals[1])
         square = (d * d).sum(axis=0)
@@ -157,7 +156,7 @@ def risk_table(
         means=means if is_binary else None,
     )  # fmt: skip
     fewest = np.where(chance[:, None] > 0, counted, np.inf).min(axis=0)
-    reasons = [support.why_no_risk(*cells) for cells in fewest.T.tolist()]
+    reasons = [support.why_no_risk(*few) for few in fewest.T.tolist()]
     # Score limits do without an error; rounding leaves something of no error.
     flat = (error <= 1e-12 * np.abs(1 - risk)) & (not is_binary)
     still = "the outcomes that the rule counts do not vary, so the error is unknown"
