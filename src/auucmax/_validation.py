@@ -107,7 +107,10 @@ def check_treatment(
     without it, a label "control" is.
     """
     array = check_labels(treatment, "treatment", n_rows)
-    levels = sorted(pd.unique(array).tolist(), key=None if array.dtype.kind in "biuf" else str)
+    if array.dtype.kind in "iu" and array.min() == 0 and array.max() == 1:
+        levels = [0, 1]  # without the table of all values that the general way takes
+    else:
+        levels = sorted(pd.unique(array).tolist(), key=None if array.dtype.kind in "biuf" else str)
     if control is None:
         control = control_among(levels)
     if len(levels) > 2 or (control is None and not set(levels) <= {0, 1}):

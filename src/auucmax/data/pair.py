@@ -213,7 +213,7 @@ class Pair:
     def check_sizes(self) -> None:
         """Raise an InputError for a feature whose squares overflow float64."""
         floats = self.X.select_dtypes(np.floating)
-        sizes = np.maximum(floats.max(), -floats.min())
+        sizes = np.maximum(floats.max(), -floats.min()).astype(np.float64)
         if (sizes > LARGEST).any():
             raise InputError(
                 f"column {sizes.idxmax()!r}", f"numbers of at most {LARGEST:g} in size",
