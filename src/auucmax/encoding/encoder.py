@@ -234,24 +234,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             least = int(self.min_level_rows)
             many: dict[str, tuple[Column, Floats]] = {}
             for column, rarer in found:
-                if rarer:
-                    every: tuple[str, ...] = tuple(sorted((*column.levels, *rarer)))
-                    column = replace(column, levels=every, takes_new=True)
-                    places = self._values(table[column.name], column)
-                    sums = sums_of(places, len(every), outcome, treated, keys, weight)
-                    means = means_of(sums.sum(axis=0), least, clearly=True)
-                    base, effect = (
-                        tuple(map(three_digits, own)) if own.any() else () for own in means
-                    )
+                if not rarer:
+                    continue
+                levels = tuple(sorted((*column.levels, *rarer)))
+                column = replace(column, levels=levels, takes_new=True)
+                places = self._values(table[column.name], column)
+                sums = sums_of(places, len(levels), outcome, treated, keys, weight)
+                means = means_of(sums.sum(axis=0), least, clearly=True)
+                base, effect = (tuple(map(three_digits, own)) if own.any() else () for own in means)
+                if base or effect:
                     n = sums[:, :-1, :, 0].sum(axis=(0, 2))
                     # Rows with other texts, if they are few, have 0, as all rows on average.
                     share = float(n[-1] / n.sum()) if n[-1] >= least else 0.0
-                    if not base and not effect:
-                        every, share = (), 1.0
-                    column = replace(
-                        column, levels=every, base=base, effect=effect, other_share=share
-                    )
-                    many[column.name] = column, sums
+                    column = replace(column, base=base, effect=effect, other_share=share)
+                else:
+                    column = replace(column, levels=(), other_share=1.0)
+                many[column.name] = column, sums
             columns = [many[c.name][0] if c.name in many else c for c in self.columns_]
             same = {c.name: "with levels of the same outcomes" for c in columns if not c.terms}
             if len(same) < len(columns):  # a table must have features

@@ -44,7 +44,8 @@ def frame_of(
     """
     is_pandas = isinstance(table, pd.DataFrame)
     known, names = (table, list(map(str, table.columns))) if is_pandas else _known(table)
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(
             f"the table should have columns of different names, got {listed(repeated)} more than "
             f"once. Rename or drop them."

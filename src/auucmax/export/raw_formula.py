@@ -231,10 +231,9 @@ def raw_formula(encoder: TableEncoder, formula: Formula | RankMean) -> RawFormul
         pairs = None if knots is None else tuple(zip(*knots.tolist(), strict=True))
         raw.append(RawMember(float(member.constant), parts, pairs))
         n_before += len(member.trees)
-    used = {term.column for term in encoder.terms_}
     return RawFormula(
         members=tuple(raw),
-        columns=tuple((c.name, c.kind) for c in encoder.columns_ if c.name in used),
+        columns=tuple((c.name, c.kind) for c in encoder.columns_),
         features=tuple(_feature(encoder, feature) for feature in place),
         hinges=tuple((place[c], float(q)) for c, q in hinges),
         trees=tuple(
