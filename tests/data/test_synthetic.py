@@ -338,7 +338,7 @@ def test_continuous_outcomes() -> None:
         ({"n_rows": True}, "n_rows should be a whole number"),
         ({"n_rows": -5}, "n_rows should be a whole number"),
         ({"n_features": 7.5}, "n_features should be a whole number"),
-        ({"n_rows": 3, "treatment_share": 0.01}, "treatment should have two levels"),
+        ({"n_rows": 3, "treatment_share": 0.01}, "two or more labels in treatment"),
         ({"base_rate": 0.0}, r"base_rate should be a number .*, got 0\.0"),
         ({"base_rate": 0.9, "ate": 0.2}, r"base_rate \+ ate should be a number strictly"),
         ({"heterogeneity": -1.0}, "heterogeneity should be a number of at least 0"),
