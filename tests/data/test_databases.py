@@ -75,6 +75,7 @@ def test_tables_views_and_queries_of_a_database(database):
         ("peopel", "Did you mean 'people'"),
         ("DROP TABLE people", "should be a SELECT or the name of a table"),
         ("select 1; drop table people", "one SELECT"),
+        ("select 1); drop table people; select * from (select 1", "syntax error"),
         ("with x as (select 1) insert into people select * from x", "one SELECT"),
         ("select * from nobody", "nobody"),
         ("select frm people", "frm"),

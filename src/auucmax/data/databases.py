@@ -88,7 +88,13 @@ def register(db: Any, frame: pd.DataFrame) -> None:
 def duckdb_select(db: Any, query: str | None, name: str) -> str:
     """The SELECT for a query or a table name."""
     tables = [row[0] for row in db.execute(_TABLES).fetchall()]
-    return table_query(query, tables, name, quoted)
+    sql = table_query(query, tables, name, quoted)
+    kinds = [str(statement.type) for statement in db.extract_statements(sql)]
+    if len(kinds) != 1 or not kinds[0].endswith("SELECT"):
+        raise TableError(
+            f"query should be one SELECT, got {sql[:80]!r}. Other statements are not run."
+        )
+    return sql
 
 
 def table_query(
