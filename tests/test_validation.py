@@ -10,7 +10,7 @@ from auucmax._validation import (
     check_column,
     check_outcome,
     check_treatment,
-    unknown_columns_message,
+    unknown_columns,
 )
 from auucmax.metrics import (
     conventions,
@@ -31,33 +31,36 @@ def with_(column, **changed):
 
 
 BAD_ROWS = {
-    "y missing": (with_("y", to=[1, None, 1, 0]), "y should have no missing values, got 1. Drop"),
-    "y nan": (with_("y", to=[1, np.nan, np.nan, 0]), "y should have no missing values, got 2"),
+    "y missing": (
+        with_("y", to=[1, None, 1, 0]),
+        "y should be without missing values, got 1. Drop",
+    ),
+    "y nan": (with_("y", to=[1, np.nan, np.nan, 0]), "y should be without missing values, got 2"),
     "y NA": (
         with_("y", to=pd.array([1, None, 1, 0], dtype="Int64")),
-        "y should have no missing values, got 1",
+        "y should be without missing values, got 1",
     ),
     "y masked": (
         with_("y", to=np.ma.array(Y, mask=[1, 0, 0, 0])),
-        "y should have no missing values, got 1",
+        "y should be without missing values, got 1",
     ),
-    "y infinite": (with_("y", to=[1, np.inf, 1, 0]), "y should hold finite numbers, got 1 inf"),
+    "y infinite": (with_("y", to=[1, np.inf, 1, 0]), "y should be finite numbers, got 1 inf"),
     "y words": (
         with_("y", to=["yes", "no", "yes", "no"]),
-        "y should hold numbers, got .* such as .*yes.* Convert",
+        "y should be numbers, got .* such as .*yes.* Convert",
     ),
-    "y complex": (with_("y", to=[1j, 0, 1, 0]), "y should hold real numbers"),
+    "y complex": (with_("y", to=[1j, 0, 1, 0]), "y should be real numbers"),
     "score dates": (
         with_("score", to=np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-03"], "M8[D]")),
-        "score should hold real numbers, got datetime64",
+        "score should be real numbers, got datetime64",
     ),
     "score moments": (
         with_("score", to=pd.date_range("2020-01-01", periods=4, tz="UTC").astype(object)),
-        r"score should hold numbers, got object values such as '2020-01-01 00:00:00\+00:00'\.",
+        r"score should be numbers, got object values such as '2020-01-01 00:00:00\+00:00'\.",
     ),
     "boolean treatment, odd control": (
         {**with_("treatment", to=[True, True, False, False]), "control": "False"},
-        "control should be one of the labels in treatment, False, True; got 'False'",
+        "control should be one of the labels in treatment, False, True, got 'False'",
     ),
     "y two-dimensional": (
         with_("y", to=[[1, 0], [1, 0], [1, 0], [0, 1]]),
@@ -65,22 +68,22 @@ BAD_ROWS = {
     ),
     "no rows": (
         {"y": [], "score": [], "treatment": []},
-        "y should have at least one row, got none. Check the data source",
+        "y should be a column with at least one row, got none. Check the data source",
     ),
     "score short": (
         with_("score", to=[1, 2, 3]),
-        "score should have as many rows as y, 4; got 3. Pass columns of the same rows",
+        "score should be of as many rows as y, 4, got 3. Pass columns of the same rows",
     ),
-    "score nan": (with_("score", to=[1, 2, np.nan, 3]), "score should have no missing values"),
-    "score infinite": (with_("score", to=[1, 2, -np.inf, 3]), "score should hold finite numbers"),
-    "treatment short": (with_("treatment", to=[1, 0, 1]), "treatment should have as many rows"),
+    "score nan": (with_("score", to=[1, 2, np.nan, 3]), "score should be without missing values"),
+    "score infinite": (with_("score", to=[1, 2, -np.inf, 3]), "score should be finite numbers"),
+    "treatment short": (with_("treatment", to=[1, 0, 1]), "treatment should be of as many rows"),
     "treatment nan": (
         with_("treatment", to=[1, np.nan, 0, 0]),
-        "treatment should have no missing values, got 1.*may differ between the arms",
+        "treatment should be without missing values, got 1.*may differ between the arms",
     ),
     "treatment None": (
         with_("treatment", to=["a", None, "b", "b"]),
-        "treatment should have no mis",
+        "treatment should be without mis",
     ),
     "treatment three levels": (
         with_("treatment", to=[0, 1, 2, 0]),
@@ -96,20 +99,20 @@ BAD_ROWS = {
     ),
     "treatment one level": (
         with_("treatment", to=[1, 1, 1, 1]),
-        "two levels, treated and control; all 4 rows are treated. An effect needs both arms",
+        "two levels, treated and control, got treated in all 4 rows. An effect needs both arms",
     ),
-    "treatment all false": (with_("treatment", to=[False] * 4), "all 4 rows are control"),
+    "treatment all false": (with_("treatment", to=[False] * 4), "got control in all 4 rows"),
     "control not there": (
         {**with_("treatment", to=["a", "a", "b", "b"]), "control": "c"},
-        "control should be one of the labels in treatment, 'a', 'b'; got 'c'",
+        "control should be one of the labels in treatment, 'a', 'b', got 'c'",
     ),
     "control of three": (
         {**with_("treatment", to=["a", "b", "c", "c"]), "control": "c"},
-        "have two levels, of which control names one, got 'a', 'b', 'c'",
+        "two labels of which control names one, got 'a', 'b', 'c'",
     ),
     "weight negative": (
         {**with_("y", to=Y), "sample_weight": [1, -2, 1, 1]},
-        "sample_weight should not be negative, got a smallest weight of -2. Drop",
+        "sample_weight should be 0 or positive, got a smallest weight of -2. Drop",
     ),
     "weight zero in an arm": (
         {**with_("y", to=Y), "sample_weight": [1, 1, 0, 0]},
@@ -117,7 +120,7 @@ BAD_ROWS = {
     ),
     "propensity one": (
         {**with_("y", to=Y), "propensity": [0.5, 1.0, 0.5, 0.5]},
-        "propensity should lie strictly between 0 and 1.*got values from 0.5 to 1. Drop",
+        "propensity should be strictly between 0 and 1.*got values from 0.5 to 1. Drop",
     ),
 }
 METRICS = [
@@ -169,15 +172,15 @@ def test_bad_rows(metric, case):
         ),
         (
             lambda: auuc_inference(Y, SCORE, treatment=T, groups=[1, 1, 1, 1]),
-            "groups should name at least two clusters",
+            "groups should be labels of at least two clusters",
         ),
         (
             lambda: auuc_inference(Y, SCORE, treatment=T, groups=["a", None, "b", "b"]),
-            "groups should have no missing values",
+            "groups should be without missing values",
         ),
         (
             lambda: auuc_difference(Y, SCORE, [1], treatment=T),
-            "score_b should have as many rows as y, 4; got 1",
+            "score_b should be of as many rows as y, 4, got 1",
         ),
         (
             lambda: uplift_at_k(Y, SCORE, treatment=T, share=30),
@@ -197,7 +200,7 @@ def test_bad_rows(metric, case):
                 sample_weight=[1, 1, 0, 0, 1, 1, 1, 1],
                 randomised=[1] * 4 + [0] * 4,
             ),
-            "the rows that remain should hold both arms",
+            "the rows that remain should be of both arms",
         ),
         (
             lambda: policy_risk(Y, SCORE, treatment=T, randomised=["y", "n", "y", "n"]),
@@ -241,7 +244,7 @@ def test_huge_numbers_are_not_taken_for_infinite_ones():
     ("y", "words"),
     [
         ([0, 1e154], "between 1e-100 and 1e"), ([0, -1e249], "got 1e"), ([0, 1e-160], "1e-160"),
-        ([1e30, 1e30 + 2e14], "floats round such differences away"), ([1e30, 1e30], "first 12"),
+        ([1e30, 1e30 + 2e14], "Floats round such differences away"), ([1e30, 1e30], "first 12"),
     ],
 )  # fmt: skip
 def test_outcomes_that_floats_cannot_compute_with(y, words):
@@ -269,11 +272,11 @@ def test_extreme_weights_and_wide_integers():
 
 
 def test_near_names():
-    message = unknown_columns_message("rows.csv", ["Visit "], ["visit", "mail"])
+    message = str(unknown_columns("rows.csv", ["Visit "], ["visit", "mail"]))
     assert message.endswith("Did you mean 'visit'?")
     names = ["Spend_EUR", "sent", "visit"]
-    message = unknown_columns_message("rows.csv", ["spend"], names, taken=["sent", "visit"])
+    message = str(unknown_columns("rows.csv", ["spend"], names, taken=["sent", "visit"]))
     assert message.endswith("Did you mean 'Spend_EUR'?")
-    message = unknown_columns_message("rows.csv", ["x", "q"], ["visit", "mail"])
+    message = str(unknown_columns("rows.csv", ["x", "q"], ["visit", "mail"]))
     assert "columns 'x', 'q'" in message
     assert message.endswith("Check the names of the columns.")

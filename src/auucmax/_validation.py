@@ -37,10 +37,11 @@ class ScoredRows(NamedTuple):
         optional = (None if c is None else c[index] for c in (self.weight, self.propensity))
         rows = ScoredRows(self.y[index], self.score[index], self.treated[index], *optional)
         if len(index) == 0 or rows.treated.all() or not rows.treated.any():
-            raise ValueError(
-                f"the rows that remain should hold both arms, got {int(rows.treated.sum())} "
-                f"treated of {len(index)}. Check the mask that selects them."
-            )
+            raise InputError(
+                "the rows that remain", "of both arms",
+                f"{int(rows.treated.sum())} treated of {len(index)}",
+                "Check the mask that selects them.",
+            )  # fmt: skip
         if rows.weight is not None:
             _check_some_weight(rows.weight, rows.treated)
         return rows
@@ -52,28 +53,26 @@ def check_column(
     """Validate one finite number per row, as float64 (copied only if necessary)."""
     array = check_one_dimensional(values, name, n_rows, than=than)
     if array.dtype == object and (missing := np.asarray(pd.isna(array))).any():
-        raise ValueError(missing_message(name, int(missing.sum())))
+        raise missing_values(name, int(missing.sum()))
     if array.dtype.kind in "cmM":
-        raise ValueError(
-            f"{name} should hold real numbers, got {array.dtype}. Convert the column first."
-        )
+        raise InputError(name, "real numbers", str(array.dtype), "Convert the column first.")
     try:
         array = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} should hold numbers, got {array.dtype} values such as {str(array[0])!r}. "
-            f"Convert the column to numbers first."
-        ) from error
+        raise InputError(
+            name, "numbers", f"{array.dtype} values such as {str(array[0])!r}",
+            "Convert the column to numbers first.",
+        ) from error  # fmt: skip
     # One pass and no temporary: the sum is finite unless an entry is not, or it overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(array.sum())
     if suspicious and not (finite := np.isfinite(array)).all():
         if n_missing := int(np.isnan(array).sum()):
-            raise ValueError(missing_message(name, n_missing))
-        raise ValueError(
-            f"{name} should hold finite numbers, got {int((~finite).sum())} infinite values. "
-            f"Clip them or drop these rows."
-        )
+            raise missing_values(name, n_missing)
+        raise InputError(
+            name, "finite numbers", f"{int((~finite).sum())} infinite values",
+            "Clip them or drop these rows.",
+        )  # fmt: skip
     return array
 
 
@@ -85,16 +84,16 @@ def check_outcome(
     low, high = float(array.min()), float(array.max())
     size = max(abs(low), abs(high))
     if size > 0 and not 1 / LARGEST <= size <= LARGEST:
-        raise ValueError(
-            f"{name} should hold numbers between {1 / LARGEST:g} and {LARGEST:g} in size, got "
-            f"{size:g}: squares of it cannot be computed with. Use another unit."
-        )
+        raise InputError(
+            name, f"numbers between {1 / LARGEST:g} and {LARGEST:g} in size, so that squares are "
+            f"finite", f"{size:g}", "Use another unit.",
+        )  # fmt: skip
     is_coarse = high - low < 1000 * np.finfo(np.float64).eps * size
     if is_coarse and (high > low or size >= 2.0**53):
-        raise ValueError(
-            f"{name} should hold numbers that differ in their first 12 digits, got {low!r} to "
-            f"{high!r}: floats round such differences away. Subtract a constant first."
-        )
+        raise InputError(
+            name, "numbers that differ in their first 12 digits", f"{low!r} to {high!r}",
+            "Floats round such differences away: subtract a constant first.",
+        )  # fmt: skip
     return array
 
 
@@ -114,21 +113,23 @@ def check_treatment(
     if control is None:
         control = control_among(levels)
     if len(levels) > 2 or (control is None and not set(levels) <= {0, 1}):
-        raise ValueError(
-            f"treatment should be 0/1 or boolean, or have two levels, of which control names one, "
-            f"got {listed(levels)}. Keep the rows of one arm and the control; pass control=..., "
-            f"for example control={levels[0]!r}."
-        )
+        raise InputError(
+            "treatment", "0/1 or boolean, or two labels of which control names one",
+            listed(levels), f"Keep the rows of one arm and the control; pass control=..., for "
+            f"example control={levels[0]!r}.",
+        )  # fmt: skip
     if control is not None and control not in levels:
-        raise ValueError(
-            f"control should be one of the labels in treatment, {listed(levels)}; got {control!r}."
-        )
+        raise InputError(
+            "control", f"one of the labels in treatment, {listed(levels)}", repr(control),
+            "Check the spelling.",
+        )  # fmt: skip
     treated = np.asarray(array != (0 if control is None else control), dtype=bool)
     if treated.all() or not treated.any():
-        raise ValueError(
-            f"treatment should have two levels, treated and control; all {len(treated)} rows are "
-            f"{'treated' if treated.all() else 'control'}. An effect needs both arms."
-        )
+        raise InputError(
+            "treatment", "of two levels, treated and control",
+            f"{'treated' if treated.all() else 'control'} in all {len(treated)} rows",
+            "An effect needs both arms.",
+        )  # fmt: skip
     return treated
 
 
@@ -195,11 +196,11 @@ def check_chance(propensity: ArrayLike, n_rows: int) -> Floats:
     values = np.full(n_rows, propensity) if np.ndim(propensity) == 0 else propensity
     chance = check_column(values, "propensity", n_rows)
     if chance.min() <= 0 or chance.max() >= 1:
-        raise ValueError(
-            f"propensity should lie strictly between 0 and 1 (the probability of treatment), "
-            f"got values from {chance.min():g} to {chance.max():g}. "
-            f"Drop the rows that could not have been in both arms."
-        )
+        raise InputError(
+            "propensity", "strictly between 0 and 1 (the probability of treatment)",
+            f"values from {chance.min():g} to {chance.max():g}",
+            "Drop the rows that could not have been in both arms.",
+        )  # fmt: skip
     return chance
 
 
@@ -209,7 +210,7 @@ def check_labels(
     """Validate one label per row, of any type, none missing."""
     array = check_one_dimensional(values, name, n_rows, than=than)
     if n_missing := int(np.asarray(pd.isna(array)).sum()):
-        raise ValueError(missing_message(name, n_missing))
+        raise missing_values(name, n_missing)
     return array
 
 
@@ -233,10 +234,10 @@ def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
     """Encode group labels as 0, 1, ...; at least two groups are needed."""
     codes, labels = pd.factorize(check_labels(groups, "groups", n_rows))
     if len(labels) < 2:
-        raise ValueError(
-            f"groups should name at least two clusters, got one for all {n_rows} rows. "
-            f"Leave groups out if rows are independent."
-        )
+        raise InputError(
+            "groups", "labels of at least two clusters", f"one for all {n_rows} rows",
+            "Leave groups out if rows are independent.",
+        )  # fmt: skip
     return codes.astype(np.intp, copy=False)
 
 
@@ -244,7 +245,9 @@ def check_mask(mask: ArrayLike, name: str, n_rows: int) -> Bools:
     """Validate a boolean or 0/1 mask, one value per row."""
     array = check_one_dimensional(mask, name, n_rows)
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        raise ValueError(f"{name} should be boolean or 0/1, got {array.dtype} values.")
+        raise InputError(
+            name, "boolean or 0/1", f"{array.dtype} values", "Convert the column first."
+        )
     return array.astype(bool)
 
 
@@ -308,22 +311,22 @@ def check_one_dimensional(
 ) -> NDArray[Any]:
     """Validate a one-dimensional array of the same length as ``than``."""
     if np.ma.isMaskedArray(values) and np.ma.count_masked(values):
-        raise ValueError(missing_message(name, int(np.ma.count_masked(values))))
+        raise missing_values(name, int(np.ma.count_masked(values)))
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(
-            f"{name} should be one-dimensional, a value a row; got an array of shape "
-            f"{array.shape}. Pass a single column."
-        )
+        raise InputError(
+            name, "one-dimensional, a value a row", f"an array of shape {array.shape}",
+            "Pass a single column.",
+        )  # fmt: skip
     if len(array) == 0:
-        raise ValueError(f"{name} should have at least one row, got none. Check the data source.")
+        raise InputError(name, "a column with at least one row", "none", "Check the data source.")
     if n_rows is not None and len(array) != n_rows:
-        raise ValueError(
-            f"{name} should have as many rows as {than}, {n_rows}; got {len(array)}. "
-            f"Pass columns of the same rows."
-        )
+        raise InputError(
+            name, f"of as many rows as {than}, {n_rows}", str(len(array)),
+            "Pass columns of the same rows.",
+        )  # fmt: skip
     return array
 
 
@@ -331,10 +334,10 @@ def check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
     """Validate row weights: non-negative, with some positive ones in each arm."""
     weight = check_column(sample_weight, "sample_weight", len(treated))
     if weight.min() < 0:
-        raise ValueError(
-            f"sample_weight should not be negative, got a smallest weight of {weight.min():g}. "
-            f"Drop these rows."
-        )
+        raise InputError(
+            "sample_weight", "0 or positive", f"a smallest weight of {weight.min():g}",
+            "Drop these rows.",
+        )  # fmt: skip
     _check_some_weight(weight, treated)
     # Only ratios of weights matter; in these units neither products nor sums can overflow.
     largest = float(weight.max())
@@ -344,18 +347,18 @@ def check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
 def _check_some_weight(weight: Floats, treated: Bools) -> None:
     for arm, name in ((treated, "treated"), (~treated, "control")):
         if not weight[arm].any():
-            raise ValueError(
-                f"sample_weight should be positive for some rows of each arm, got only zeros for "
-                f"the {name} rows. Drop the weights, or these rows."
-            )
+            raise InputError(
+                "sample_weight", "positive for some rows of each arm",
+                f"only zeros for the {name} rows", "Drop the weights, or these rows.",
+            )  # fmt: skip
 
 
-def missing_message(name: str, count: int) -> str:
-    """Error message for a column with missing values."""
-    return (
-        f"{name} should have no missing values, got {count}. "
-        f"Drop these rows, or find out why they are missing: it may differ between the arms."
-    )
+def missing_values(name: str, count: int) -> InputError:
+    """The error for a column with missing values."""
+    return InputError(
+        name, "without missing values", str(count),
+        "Drop these rows, or find out why they are missing: it may differ between the arms.",
+    )  # fmt: skip
 
 
 def listed(values: Iterable[Any], most: int = 6) -> str:
@@ -365,15 +368,15 @@ def listed(values: Iterable[Any], most: int = 6) -> str:
     return ", ".join(values[:most]) + more
 
 
-def unknown_columns_message(
+def unknown_columns(
     table: str, unknown: Sequence[str], names: Sequence[str], taken: Iterable[str] = ()
-) -> str:
-    """Error message for unknown columns, with suggestions of similar names.
+) -> InputError:
+    """The error for unknown columns, with suggestions of similar names.
 
     ``taken``: names that are known to be something else, such as the treatment.
 
-    >>> unknown_columns_message("the table", ["agee"], ["age", "town"])
-    "the table should have the column 'agee', got 'age', 'town'. Did you mean 'age'?"
+    >>> print(unknown_columns("rows.csv", ["agee"], ["age", "town"]))
+    rows.csv should be a table with the column 'agee', got 'age', 'town'. Did you mean 'age'?
     """
     free = {n.strip().lower(): n for n in names if n not in set(taken)}  # capitals are no matter
     near = {
@@ -385,6 +388,5 @@ def unknown_columns_message(
     if near:
         advice = f"Did you mean {' or '.join(map(repr, near))}?"
     plural = "s" if len(unknown) > 1 else ""
-    return (
-        f"{table} should have the column{plural} {listed(unknown)}, got {listed(names)}. {advice}"
-    )
+    expected = f"a table with the column{plural} {listed(unknown)}"
+    return InputError(table, expected, listed(names), advice)

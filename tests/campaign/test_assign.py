@@ -241,8 +241,8 @@ def test_shares_that_are_exact():
 
 
 BAD = [
-    ({"id": "custmer"}, None),
-    ({"id": "town"}, None),
+    ({"id": "custmer"}, "the table"),
+    ({"id": "town"}, "the id 'town'"),
     ({"id": "home"}, "the id 'home'"),
     ({"key": " "}, "key"),
     ({"arms": None}, "arms"),

@@ -279,7 +279,7 @@ def test_bad_input():
         betting_bound(y, score, treatment=t, bets="bold")
     with pytest.raises(ValueError, match="two finite numbers"):
         betting_bound(y, score, treatment=t, outcome_range=(1, 0))
-    with pytest.raises(ValueError, match="outcome_model should have as many rows"):
+    with pytest.raises(ValueError, match="outcome_model should be of as many rows"):
         betting_bound(y, score, treatment=t, outcome_model=y[:5])
     with pytest.raises(ValueError, match="n_candidates"):
         betting_bound(y, score, treatment=t, n_candidates=0)

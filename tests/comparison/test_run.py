@@ -67,7 +67,7 @@ def test_scores_that_cannot_be_ranked_are_failures():
         def predict(self, X):
             return np.full(len(X), np.nan)
 
-    with pytest.warns(UserWarning, match="Missing.*no missing values"):
+    with pytest.warns(UserWarning, match="Missing.*without missing values"):
         compare([Missing()], TRIAL, splits=1)
 
 

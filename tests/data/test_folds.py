@@ -105,7 +105,7 @@ def test_dealing_numbers_each_stratum(codes, shuffle):
             r"y should be given with by=.*, got none",
         ),
         ({}, {"treatment": ["a"] * 6}, r"got 'a' in all rows"),
-        ({}, {"treatment": ["a"] * 5 + [None]}, r"no missing values, got 1"),
+        ({}, {"treatment": ["a"] * 5 + [None]}, r"without missing values, got 1"),
         ({}, {"treatment": ["a", "b"]}, r"inconsistent numbers of samples: \[6, 6, 2\]"),
         ({}, {"y": [0, 1]}, r"inconsistent numbers of samples: \[6, 2, 6\]"),
         (

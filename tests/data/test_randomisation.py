@@ -711,9 +711,9 @@ def test_an_id_is_not_asked_about_without_reason(kind: str) -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (np.arange(5), "groups should have as many rows as y, 60; got 5"),
-        (np.zeros(60), "groups should name at least two clusters"),
-        ([None, *range(59)], "groups should have no missing values, got 1"),
+        (np.arange(5), "groups should be of as many rows as y, 60, got 5"),
+        (np.zeros(60), "groups should be labels of at least two clusters"),
+        ([None, *range(59)], "groups should be without missing values, got 1"),
     ],
 )
 def test_groups_that_make_no_sense(groups: object, message: str) -> None:
@@ -940,7 +940,7 @@ def test_clusters_with_chances() -> None:
 def test_chances_that_cannot_be_used() -> None:
     trial, chance = stratified_trial(4)
     with pytest.raises(
-        ValueError, match="propensity should have as many rows as y, 2000; got 1999"
+        ValueError, match="propensity should be of as many rows as y, 2000, got 1999"
     ):
         check_randomisation(trial, propensity=chance[1:])
     with pytest.raises(ValueError, match=r"without expected_share, got .*expected_share=0\.5"):

@@ -168,7 +168,7 @@ def test_blank_ids_are_missing_ids(blank):
     with pytest.raises(InputError, match="7 blank texts"):
         read_trial(table, **NAMES, id="person")
     table["person"] = table["person"].replace(blank, None)
-    with pytest.raises(ValueError, match="no missing values, got 7"):
+    with pytest.raises(ValueError, match="without missing values, got 7"):
         read_trial(table, **NAMES, id="person")
 
 

@@ -378,7 +378,7 @@ def test_scores_and_rows_that_make_no_sense() -> None:
     population = Population()
     with pytest.raises(TypeError, match="not callable"):
         population.auuc(np.zeros(3))
-    with pytest.raises(ValueError, match="score should have as many rows"):
+    with pytest.raises(ValueError, match="score should be of as many rows"):
         population.auuc(lambda X: np.zeros(3))
     with pytest.raises(ValueError, match="tolerance should be a positive number"):
         population.auuc(lambda X: X["x0"], tolerance=0)

@@ -102,13 +102,16 @@ GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
         ({"X": [1, 2, 3]}, r"X should be a frame or a .*two-dimensional array.*shape \(3,\)"),
         ({"X": np.zeros((3, 0))}, r"X should be .*features.*of shape \(3, 0\)"),
         ({"X": pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"])}, r"'a' more than once"),
-        ({"y": [0, None, 1]}, r"y should have no missing values, got 1"),
-        ({"y": [0, np.nan, 1]}, r"y should have no missing values, got 1"),
-        ({"y": []}, r"y should have at least one row"),
-        ({"treatment": [0, 1]}, r"treatment should have as many rows as y, 3; got 2"),
-        ({"treatment": ["a", None, "b"]}, r"treatment should have no missing values, got 1"),
-        ({"treatment": pd.array([0, 1, None])}, r"treatment should have no missing values, got 1"),
-        ({"treatment": [0.0, np.nan, 1.0]}, r"treatment should have no missing values, got 1"),
+        ({"y": [0, None, 1]}, r"y should be without missing values, got 1"),
+        ({"y": [0, np.nan, 1]}, r"y should be without missing values, got 1"),
+        ({"y": []}, r"y should be a column with at least one row"),
+        ({"treatment": [0, 1]}, r"treatment should be of as many rows as y, 3, got 2"),
+        ({"treatment": ["a", None, "b"]}, r"treatment should be without missing values, got 1"),
+        (
+            {"treatment": pd.array([0, 1, None])},
+            r"treatment should be without missing values, got 1",
+        ),
+        ({"treatment": [0.0, np.nan, 1.0]}, r"treatment should be without missing values, got 1"),
         ({"treatment": [1, 1, 1]}, r"control should be .*0 and the labels 1\. .* both arms"),
         ({"treatment": ["a", "b", "a"]}, r"Pass control=\.\.\., for example control='a'"),
         ({"treatment": ["a", "b", "a"], "control": "c"}, r"got 'c' and the labels 'a', 'b'"),
@@ -119,12 +122,12 @@ GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
         ({"treatment": ["a", "b", "c"]}, r"got 0 and the labels 'a', 'b', 'c'"),
         ({"treatment": [1, 2, 3]}, r"got 0 and the labels 1, 2, 3"),
         ({"arm_names": ("a", "b", "c")}, r"arm_names should be a name for each of the 2 arms"),
-        ({"sample_weight": [1, -1, 1]}, r"not be negative, got a smallest weight of -1"),
+        ({"sample_weight": [1, -1, 1]}, r"be 0 or positive, got a smallest weight of -1"),
         ({"sample_weight": [0, 1, 1]}, r"only zeros for the control rows"),
         ({"sample_weight": [1, 0, 0]}, r"only zeros for the treated rows"),
-        ({"sample_weight": [1, 1]}, r"sample_weight should have as many rows as y"),
-        ({"id": ["a"]}, r"id should have as many rows as y, 3; got 1"),
-        ({"effect": [1, np.inf, 0]}, r"effect should hold finite numbers"),
+        ({"sample_weight": [1, 1]}, r"sample_weight should be of as many rows as y"),
+        ({"id": ["a"]}, r"id should be of as many rows as y, 3, got 1"),
+        ({"effect": [1, np.inf, 0]}, r"effect should be finite numbers"),
         ({"randomised": [1, 2, 0]}, r"randomised should be boolean or 0/1"),
     ],
 )
@@ -353,7 +356,7 @@ def test_standard_errors_are_by_group():
     found = same.summary().effects[0]
     assert found.standard_error == pytest.approx(expected.standard_error)
     assert found.p_value == pytest.approx(expected.p_value)
-    with pytest.raises(ValueError, match="groups should have no missing values"):
+    with pytest.raises(ValueError, match="groups should be without missing values"):
         Trial([[0.0]] * 4, [2, 2, 3, 6], [0, 0, 1, 1], groups=[0, 1, None, 2])
 
 

@@ -85,7 +85,9 @@ def test_sqlite(sqlite_file, query):
 def test_only_the_columns_that_are_asked_for(sqlite_file):
     frame = read_table(f"sqlite://{sqlite_file}", query="people", columns=["vip", "age"])
     assert list(frame) == ["vip", "age"]
-    with pytest.raises(TableError, match=r"shop.db should have the column 'agee'.*mean 'age'"):
+    with pytest.raises(
+        TableError, match=r"shop.db should be a table with the column 'agee'.*mean 'age'"
+    ):
         read_table(f"sqlite://{sqlite_file}", query="people", columns=["agee"])
 
 

@@ -379,7 +379,7 @@ def test_a_column_of_such_texts_is_without_values():
             "'n' should hold numbers as in training, got dates such as '2006-04-12 00:00:00'",
         ),
         ({"day": [1, 2]}, "'day' should hold dates as in training, got numbers such as '1'\\."),
-        ({"n": [1.0, np.inf]}, "column 'n' should hold finite numbers, got 1 infinite"),
+        ({"n": [1.0, np.inf]}, "column 'n' should be finite numbers, got 1 infinite"),
         ({"n": [1, "a"]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
         ({"n": [1j, 2j]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
         ({"town": [b"a", b"b"]}, "column 'town' should hold numbers, texts, booleans or dates"),
@@ -403,7 +403,9 @@ def test_columns_by_name():
     encoder = TableEncoder(min_level_rows=1).fit(frame)
     more = frame.assign(extra=[1j, 2, 3])
     np.testing.assert_array_equal(encoder.transform(more), encoder.transform(frame))
-    with pytest.raises(ValueError, match=r"should have the column 'age', got.*Did you mean 'Age'"):
+    with pytest.raises(
+        ValueError, match=r"should be a table with the column 'age', got.*Did you mean 'Age'"
+    ):
         encoder.transform(frame.rename(columns={"age": "Age"}))
     twice = pd.concat([frame, frame[["age"]]], axis=1)
     with pytest.raises(ValueError, match="'age' more than once"):
@@ -604,7 +606,10 @@ def test_decisions_that_cannot_be():
     cases = [
         ({"numeric": ["town"]}, "numeric should name columns of numbers, booleans, got texts in"),
         ({"categorical": ["day"]}, "categorical should name .* got dates in 'day'. Leave it out"),
-        ({"categorical": ["plam"]}, "should have the column 'plam', .*Did you mean 'plan'?"),
+        (
+            {"categorical": ["plam"]},
+            "should be a table with the column 'plam', .*Did you mean 'plan'?",
+        ),
         (
             {"categorical": ["plan"], "numeric": ["plan"]},
             "columns that are not also categorical, got 'plan'",

@@ -143,7 +143,9 @@ def test_only_columns_that_are_asked_for_are_read(kind):
         assert list(frame.columns) == ["a", "b", "c"]  # to choose some would copy them
     else:
         assert list(frame.columns) == ["a", "c"]
-    with pytest.raises(ValueError, match=r"the table should have the column 'd', got 'a', 'b', "):
+    with pytest.raises(
+        ValueError, match=r"the table should be a table with the column 'd', got 'a', 'b', "
+    ):
         frame_of(as_kind(table, kind), ["d"])
 
 

@@ -174,7 +174,7 @@ def test_numbers():
     assert numbers_of(pd.Series([True, False]), "boolean").tolist() == [1, 0]
     moments = pd.Series(pd.to_datetime(["1970-01-02 12:00", None]))
     np.testing.assert_array_equal(numbers_of(moments, "date"), [1.5, np.nan])
-    with pytest.raises(ValueError, match="column 'c' should hold finite numbers, got 1 infinite"):
+    with pytest.raises(ValueError, match="column 'c' should be finite numbers, got 1 infinite"):
         numbers_of(pd.Series([1.0, -np.inf], name="c"), "number")
 
 

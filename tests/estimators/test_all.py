@@ -256,13 +256,13 @@ def test_inside_scikit_learn(estimator, trials):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": np.nan}, "y should have no missing values"),
-        ({"y": "short"}, "y should have as many rows as X"),
-        ({"treatment": np.nan}, "treatment should have no missing values"),
+        ({"y": np.nan}, "y should be without missing values"),
+        ({"y": "short"}, "y should be of as many rows as X"),
+        ({"treatment": np.nan}, "treatment should be without missing values"),
         ({"treatment": 1}, "An effect needs both arms"),
         ({"X": np.nan}, "contains NaN"),
         ({"X": np.inf}, "infinity"),
-        ({"sample_weight": -1.0}, "sample_weight should not be negative"),
+        ({"sample_weight": -1.0}, "sample_weight should be 0 or positive"),
     ],
 )
 def test_bad_input(estimator, trials, change, message):

@@ -123,7 +123,7 @@ def test_outcomes_that_cannot_be_ranked(rows):
     with pytest.raises(ValueError, match="at least 2 rows of each outcome"):
         AUUCMax().fit(X, np.where(np.arange(len(y)) == np.flatnonzero(t == 0)[0], 5.0, 7.0 * t * y),
                       treatment=t)  # fmt: skip
-    with pytest.raises(ValueError, match="squares of it cannot be computed"):
+    with pytest.raises(ValueError, match="so that squares are finite"):
         AUUCMax().fit(X, y * 1e300, treatment=t)
     for selection in ("bound", "certificate"):
         with pytest.raises(ValueError, match=r"0 or 1 with selection=.* Use selection='cv'"):

@@ -182,8 +182,8 @@ def test_errors_of_the_model_are_passed_on(rows):
         ({"model": LogisticRegression()}, r"got LogisticRegression\(\). Pass for example"),
         ({"fit_with": lambda X, y, t: None}, "model should be a function .*, got None"),
         ({"model": lambda X: X}, r"score should be one-dimensional, .* of shape \(3000, 4\)"),
-        ({"model": lambda X: X["x0"][1:]}, "score should have as many rows as X, 3000; got 2999"),
-        ({"model": lambda X: X["x0"] / 0}, "score should hold finite numbers"),
+        ({"model": lambda X: X["x0"][1:]}, "score should be of as many rows as X, 3000, got 2999"),
+        ({"model": lambda X: X["x0"] / 0}, "score should be finite numbers"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")
@@ -197,11 +197,11 @@ def test_bad_models(rows, arguments, message):
 def test_bad_rows(rows, given):
     X, y, t = rows
     model = ScoreOnly(**given)
-    with pytest.raises(ValueError, match="y should have as many rows as X, 3000; got 2999"):
+    with pytest.raises(ValueError, match="y should be of as many rows as X, 3000, got 2999"):
         model.fit(X, y[1:], treatment=t)
     with pytest.raises(ValueError, match="An effect needs both arms"):
         model.fit(X, y, treatment=np.ones(len(y)))
-    with pytest.raises(ValueError, match="sample_weight should not be negative"):
+    with pytest.raises(ValueError, match="sample_weight should be 0 or positive"):
         model.fit(X, y, treatment=t, sample_weight=-np.ones(len(y)))
 
 

@@ -176,7 +176,7 @@ def test_what_is_refused():
         BinnedLevels.of(*rows, [2.0, 2.0])
     with pytest.raises(ValueError, match="strictly increasing finite"):
         BinnedLevels.of(*rows, [2.0, np.nan])
-    with pytest.raises(ValueError, match="score should have no missing values, got 1"):
+    with pytest.raises(ValueError, match="score should be without missing values, got 1"):
         BinnedLevels.of(rows[0], [1.0, np.nan, 2.0], rows[2], [1.0])
     with pytest.raises(ValueError, match="ranking should be one of"):
         one.auuc("both")
@@ -375,7 +375,7 @@ def test_levels_of_a_column_are_those_of_its_rows(seed, n_bins, ties):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"y": [1.0, None, 0.0, 1.0]}, "'y' should have no missing values, got 1 of 4"),
+        ({"y": [1.0, None, 0.0, 1.0]}, "'y' should be without missing values, got 1 of 4"),
         ({"arm": [0, 1, 2, 1]}, r"'arm' should be 0 or 1 in every row, got \[0.0, 1.0, 2.0\]"),
         ({"arm": [1, 1, 1, 1]}, "both arms"),
         ({"y": [1.0, np.inf, 0.0, 1.0]}, "should be finite numbers"),
@@ -385,5 +385,5 @@ def test_columns_that_have_no_levels(columns, message):
     given = {"score": [0.1, 0.2, 0.3, 0.4], "y": [1.0, 0.0, 1.0, 0.0], "arm": [0, 1, 0, 1]}
     with pytest.raises(ValueError, match=message):
         column_levels(ibis_table(**given | columns), **NAMES)
-    with pytest.raises(ValueError, match="should have the column 'scor'"):
+    with pytest.raises(ValueError, match="should be a table with the column 'scor'"):
         column_levels(ibis_table(**given), **NAMES | {"score": "scor"})

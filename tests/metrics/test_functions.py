@@ -218,11 +218,11 @@ def test_the_mixed_model_gives_the_augmented_estimator():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ([0.5, 0.5, 0.5], "outcome_model should have as many rows as y, 4; got 3"),
+        ([0.5, 0.5, 0.5], "outcome_model should be of as many rows as y, 4, got 3"),
         (0.5, "outcome_model should be one-dimensional"),
-        ([0.5, np.nan, 0.5, 0.5], "outcome_model should have no missing values, got 1"),
-        ([0.5, np.inf, 0.5, 0.5], "outcome_model should hold finite numbers"),
-        (["a", "b", "c", "d"], "outcome_model should hold numbers"),
+        ([0.5, np.nan, 0.5, 0.5], "outcome_model should be without missing values, got 1"),
+        ([0.5, np.inf, 0.5, 0.5], "outcome_model should be finite numbers"),
+        (["a", "b", "c", "d"], "outcome_model should be numbers"),
     ],
 )
 def test_bad_outcome_models(model, message):

@@ -238,7 +238,7 @@ def test_a_good_outcome_model_narrows_intervals_and_differences():
     )
     assert adjusted.standard_error < 0.3 * plain.standard_error
     for function in (auuc_inference, lambda *a, **k: auuc_difference(*a, score, **k)):
-        with pytest.raises(ValueError, match="outcome_model should have as many rows as y"):
+        with pytest.raises(ValueError, match="outcome_model should be of as many rows as y"):
             function(y, score, treatment=t, outcome_model=covariate[1:])
 
 

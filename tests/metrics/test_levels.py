@@ -143,7 +143,7 @@ def test_what_is_refused():
         levels.band(ranking="both")
     with pytest.raises(ValueError, match="bins should be a whole number of at least 1"):
         levels.deciles(0)
-    with pytest.raises(ValueError, match="score_b should have as many rows"):
+    with pytest.raises(ValueError, match="score_b should be of as many rows"):
         auuc_difference(y, score, score[:3], treatment=t)
     with pytest.warns(UserWarning, match="one value for all") as caught:
         Levels.of(y, [1, 1, 1, 1], treatment=t).inference()

@@ -85,7 +85,7 @@ def test_only_randomised_rows_count():
     e = np.arange(60) < 40
     some = policy_risk(y, score, treatment=t, share=0.3, randomised=e)
     assert some == policy_risk(y[:40], score[:40], treatment=t[:40], share=0.3)
-    with pytest.raises(ValueError, match="hold both arms"):
+    with pytest.raises(ValueError, match="be of both arms"):
         policy_risk(y, score, treatment=t, randomised=np.zeros(60))
 
 

@@ -164,11 +164,11 @@ def test_column_extremes_wherever_they_are(row, order):
         ({"y": np.repeat([3, 4.5, 4.5], [20, 10, 10])}, "have different outcomes, got one in all"),
         ({"X": np.ones(40)}, r"X should have shape \(40, d\)"),
         ({"X": np.ones((39, 2))}, r"X should have shape \(40, d\)"),
-        ({"X": np.full((40, 2), np.nan)}, "X should hold finite numbers, got NaN or inf"),
-        ({"sample_weight": -np.ones(40)}, "sample_weight should not be negative"),
+        ({"X": np.full((40, 2), np.nan)}, "X should be finite numbers, got NaN or inf"),
+        ({"sample_weight": -np.ones(40)}, "sample_weight should be 0 or positive"),
         ({"surrogate": "square"}, "surrogate should be one of"),
         ({"weights": "none"}, "weights should be"),
-        ({"treatment": np.ones(40)}, "treatment should have two levels"),
+        ({"treatment": np.ones(40)}, "treatment should be of two levels"),
     ],
 )
 def test_bad_input(change, message):

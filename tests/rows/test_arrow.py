@@ -117,7 +117,7 @@ def len_of(batch: Batch):
 @pytest.mark.parametrize(
     ("change", "columns", "said"),
     [
-        ({}, {"treatment": "tt"}, "should have the column 'tt'"),
+        ({}, {"treatment": "tt"}, "should be a table with the column 'tt'"),
         ({}, {"features": ["arm"]}, "'arm' of type"),
         ({}, {"features": None}, "got 'arm' of type"),
         ({}, {"treatment": "b", "features": ["a"]}, "should be 0 or 1 in every row"),
@@ -287,10 +287,13 @@ def test_one_arm_alone_is_told_as_in_memory(tmp_path, value, arm, selection):
     table = frame().assign(t=value)
     table.to_parquet(tmp_path / "rows.parquet")
     rows = stream_table(tmp_path / "rows.parquet", **columns(batch_rows=20))
-    end = rf"all 50 rows are {arm}. An effect needs both arms.$"
-    with pytest.raises(ValueError, match=rf"'t' of rows.parquet should hold both arms.*{end}"):
+    end = r"An effect needs both arms.$"
+    with pytest.raises(
+        ValueError,
+        match=rf"'t' of rows.parquet should hold both arms.*all 50 rows are {arm}. {end}",
+    ):
         AUUCMax(selection=selection).fit(rows)
-    with pytest.raises(ValueError, match=end):
+    with pytest.raises(ValueError, match=f"got {arm} in all 50 rows. {end}"):
         AUUCMax(selection=selection).fit(table[["a"]], table["y"], treatment=table["t"])
 
 
@@ -418,11 +421,14 @@ def test_features_by_any_list_of_names(tmp_path):
     names = pd.Index(["a"])
     for features in (names, names.to_numpy(), (name for name in names)):
         assert stream_table(file, **columns() | {"features": features}).names == ("a",)
-    cases = [([], "should be a list of names"), (["a", None], "should have the column 'None'")]
+    cases = [
+        ([], "should be a list of names"),
+        (["a", None], "should be a table with the column 'None'"),
+    ]
     for features, message in cases:
         with pytest.raises(TableError, match=message):
             stream_table(file, **columns() | {"features": features})
-    with pytest.raises(TableError, match="should have the column 'None'"):
+    with pytest.raises(TableError, match="should be a table with the column 'None'"):
         stream_table(file, **columns() | {"treatment": None})
 
 

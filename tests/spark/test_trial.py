@@ -303,7 +303,7 @@ def test_errors_are_one_line_of_ours(even):
         with pytest.raises(ValueError, match=message) as caught:
             on_spark.fit(even, **arguments, model=AUUCMax(selection="bound"))
         assert "\n" not in str(caught.value)
-    with pytest.raises(TableError, match="should have the column 'score'"):
+    with pytest.raises(TableError, match="should be a table with the column 'score'"):
         on_spark.evaluate(even, **COLUMNS)
     with pytest.raises(TableError, match="name of a column or a fitted model, got 3"):
         on_spark.evaluate(even, **COLUMNS, score=3)
@@ -563,7 +563,7 @@ def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
 
 def test_infinite_numbers_and_no_rows_are_told(spark):
     df = spark.createDataFrame([(1.0, 0, 1), (float("-inf"), 1, 0)], "x double, t int, y int")
-    with pytest.raises(ValueError, match="column 'x' should hold finite numbers, got 1 infinite"):
+    with pytest.raises(ValueError, match="column 'x' should be finite numbers, got 1 infinite"):
         fit_encoder(raw_rows(df, ["x"]), TableEncoder())
     with pytest.raises(TableError, match="should have rows of the two arms, got none"):
         fit_encoder(raw_rows(df.where("y > 5"), ["x"]), TableEncoder())

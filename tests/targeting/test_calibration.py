@@ -222,7 +222,7 @@ def test_knots_of_wide_integers_are_scores_and_not_ranks():
 def test_scores_that_are_no_numbers_are_refused():
     found = Calibration((0.0,), (1.0,), 1.0, 2, 1, 1)
     assert found(3) == 1.0
-    with pytest.raises(ValueError, match="no missing values"):
+    with pytest.raises(ValueError, match="without missing values"):
         found([np.nan])
     with pytest.raises(ValueError, match="min_rows should be a whole number"):
         calibrate([1, 0], [1, 0], treatment=[1, 0], min_rows=0)

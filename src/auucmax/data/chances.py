@@ -17,7 +17,7 @@ from auucmax._validation import (
     Bools,
     Floats,
     listed,
-    unknown_columns_message,
+    unknown_columns,
 )
 
 MOST_STRATA = 20  #: different chances that are a stratum each; if there are more, bins of chances
@@ -65,7 +65,7 @@ def arm_columns(
             "columns).",
         )  # fmt: skip
     if missing := [column for column in named.values() if column not in columns]:
-        raise ValueError(unknown_columns_message("the table", missing, list(columns)))
+        raise unknown_columns("the table", missing, list(columns))
     return tuple((label, named[label]) for label in sorted(named))
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import Floats, check_outcome, check_range, listed, missing_message
+from auucmax._validation import Floats, check_outcome, check_range, listed, missing_values
 from auucmax.data.chances import arm_chances, check_chances
 from auucmax.data.reading import read_sample, table_of
 from auucmax.data.roles import (
@@ -168,7 +168,7 @@ def trial_of(table: Any, roles: Roles) -> Trial:
     check_names(frame, roles.columns)
     labels = frame[roles.treatment]
     if n_missing := int(labels.isna().sum()):
-        raise ValueError(missing_message(f"the treatment {roles.treatment!r}", n_missing))
+        raise missing_values(f"the treatment {roles.treatment!r}", n_missing)
     codes, values = pd.factorize(labels)
     texts = pd.Index([arm_text(value) for value in values])
     arm = pd.Index(roles.arms).get_indexer(texts)[codes]
@@ -266,7 +266,7 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     ``blanks``: whether an empty text, or one of blanks, is an id.
     """
     if n_missing := int(column.isna().sum()):
-        raise ValueError(missing_message(name, n_missing))
+        raise missing_values(name, n_missing)
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)  # one moment is one id in every time zone
     values = column.to_numpy()

@@ -146,8 +146,8 @@ def read_table(
     1  <NA>  Rome
     >>> read_table(path, columns=["agee"])
     Traceback (most recent call last):
-    auucmax.data.table_errors.TableError: rows.csv should have the column 'agee', got 'age', 'town'.
-    Did you mean 'age'?
+    auucmax.data.table_errors.TableError: rows.csv should be a table with the column 'agee', got \
+'age', 'town'. Did you mean 'age'?
     >>> folder.cleanup()
     """
     return _rows(source, query, columns, decimal, encoding, None)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from auucmax._errors import InputError, without_passwords
-from auucmax._validation import listed, unknown_columns_message
+from auucmax._validation import listed, unknown_columns
 
 #: What to do with a file that is not UTF-8.
 NAME_ENCODING = (
@@ -33,7 +33,7 @@ class NoRowsError(TableError):
 def check_columns(wanted: Iterable[object], names: Sequence[str], table: str) -> None:
     """Raise a TableError if columns are missing."""
     if unknown := [str(name) for name in wanted if name not in names]:
-        raise TableError(unknown_columns_message(table, unknown, names))
+        raise TableError(str(unknown_columns(table, unknown, names)))
 
 
 def check_different(names: Sequence[str], table: str) -> None:

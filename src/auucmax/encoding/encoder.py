@@ -25,7 +25,7 @@ from auucmax._validation import (
     check_treatment,
     check_whole,
     listed,
-    unknown_columns_message,
+    unknown_columns,
 )
 from auucmax.encoding.columns import (
     CYCLES,
@@ -207,7 +207,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not len(table):
             raise ValueError("the table should have rows, got none. Check where it comes from.")
         if unknown := [n for n in (*self.categorical, *self.numeric) if n not in names]:
-            raise ValueError(unknown_columns_message("the table", unknown, names))
+            raise unknown_columns("the table", unknown, names)
         found = [self._column(table[name]) for name in names]
         dropped = {column.name: column.flaw for column, _ in found if not column.terms}
         reasons = "; ".join(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax._optional import import_optional
-from auucmax._validation import listed, unknown_columns_message
+from auucmax._validation import listed, unknown_columns
 
 # Whole numbers and booleans with missing values: as floats or objects they would not be exact.
 _WITH_MISSING = {
@@ -51,7 +51,7 @@ def frame_of(
             f"once. Rename or drop them."
         )
     if unknown := [name for name in columns or () if name not in names]:
-        raise ValueError(unknown_columns_message("the table", unknown, names, also))
+        raise unknown_columns("the table", unknown, names, also)
     if is_pandas:
         return table if names == list(table.columns) else table.set_axis(names, axis=1)
     wanted = {*names} if columns is None else {*columns, *also}

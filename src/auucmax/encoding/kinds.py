@@ -239,7 +239,7 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
         values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     if finite and (n_infinite := int(np.isinf(values).sum())):
         raise ValueError(
-            f"column {series.name!r} should hold finite numbers, got {n_infinite} infinite. Clip "
+            f"column {series.name!r} should be finite numbers, got {n_infinite} infinite. Clip "
             f"them, or make them missing."
         )
     return values

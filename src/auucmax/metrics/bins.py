@@ -379,8 +379,9 @@ def column_levels(
     for name, column in columns.items():
         if found[name] != found["n"]:
             raise ValueError(
-                f"{column!r} should have no missing values, got {found['n'] - found[name]:,.0f} of "
-                f"{found['n']:,.0f}. Leave these rows out of the table."
+                f"{column!r} should be without missing values, got "
+                f"{found['n'] - found[name]:,.0f} of {found['n']:,.0f}. Leave these "
+                f"rows out of the table."
             )
     low, width = float(found["low"]), float(found["high"] - found["low"])
     place = ((rows["score"] - low) * (n_bins / width if width > 0 else 0.0)).floor()

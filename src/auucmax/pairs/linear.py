@@ -216,7 +216,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         bad = np.flatnonzero(~np.isfinite(self.low) | ~np.isfinite(self.high))
         if len(bad):
             raise ValueError(
-                f"X should hold finite numbers, got NaN or infinity in column {bad[0]}"
+                f"X should be finite numbers, got NaN or infinity in column {bad[0]}"
                 + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
                 + ". Impute or drop them first."
             )

@@ -50,7 +50,7 @@ def test_bad_rows():
         binary_rows([0, 1, 2, 1], score, treatment=t)
     with pytest.raises(ValueError, match="both outcomes, got 2 positive and 0 negative"):
         binary_rows([1, 1, 0, 1], score, treatment=t)
-    with pytest.raises(ValueError, match="score should have as many rows"):
+    with pytest.raises(ValueError, match="score should be of as many rows"):
         binary_rows([1, 0, 0, 1], score[:3], treatment=t)
 
 

@@ -140,7 +140,7 @@ def test_bad_input():
         linear_rows(y, X, treatment=t, w=[0.0])
     with pytest.raises(ValueError, match=r"each of the 1 columns.*got 2\. Pass"):
         linear_rows(y, X, treatment=t, w=[1.0, 2.0])
-    with pytest.raises(ValueError, match="score should have as many rows as y"):
+    with pytest.raises(ValueError, match="score should be of as many rows as y"):
         linear_rows(y, X[:3], treatment=t, w=[1.0])
     linear = linear_rows(y, X, treatment=t, w=[1.0])
     with pytest.raises(ValueError, match="integration should be one of"):
