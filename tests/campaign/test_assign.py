@@ -241,7 +241,7 @@ def test_shares_that_are_exact():
 
 
 BAD = [
-    ({"id": "custmer"}, "the table"),
+    ({"id": "custmer"}, None),
     ({"id": "town"}, "the id 'town'"),
     ({"id": "home"}, "the id 'home'"),
     ({"key": " "}, "key"),
