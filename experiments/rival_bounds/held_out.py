@@ -248,7 +248,7 @@ class ArmArea(NamedTuple):
     @classmethod
     def of(cls, part: RankedRows) -> ArmArea:
         n = len(part.y)
-        below = part.ranking.mid_cumsum(part.weight)
+        below = part.mid_cumsum(part.weight)
         return cls(n, float(part.y.sum()), float((below * part.y).sum()) / n**2)
 
     @property
@@ -359,17 +359,17 @@ def threshold_band_bound(
     rows = check_rows(y, score, treatment=treatment, control=control)
     check_binary(rows.y)
     part = sorted_rows(rows)
-    estimate = part.ranking.from_top(part.signed_outcome())
+    estimate = part.from_top(part.signed_outcome())
     if form == "counts":
-        gap = sum(np.sqrt(log_term / (2 * part.arm_total(arm))) for arm, _ in part.arms)
+        gap = sum(np.sqrt(log_term / (2 * part.arm_totals[arm])) for arm, _ in part.arms)
         lower = estimate - gap
     else:
         lower = _lower_by_rates(part, log_term, delta)
-    scores, starts = rows.score[part.index], part.ranking.starts
+    scores, starts = rows.score[part.order], part.starts
     levels = scores if starts is None else scores[starts]
     return ThresholdBand(
         threshold=np.concatenate([[np.inf], levels[::-1]]),
-        share=part.ranking.from_top(part.weight) / len(rows.y),
+        share=part.from_top(part.weight) / len(rows.y),
         estimate=estimate,
         lower=lower,
         delta=delta,
@@ -377,10 +377,10 @@ def threshold_band_bound(
 
 
 def _lower_by_rates(part: RankedRows, log_term: float, delta: float) -> Floats:
-    responders = {arm: part.ranking.from_top(part.arm_outcome(arm)) for arm, _ in part.arms}
+    responders = {arm: part.from_top(part.arm_outcome(arm)) for arm, _ in part.arms}
     limits = {}
     for arm, sign in part.arms:
-        n_rows, n_responders = int(part.arm_total(arm)), responders[arm][-1]
+        n_rows, n_responders = int(part.arm_totals[arm]), responders[arm][-1]
         low, high = rate_limits(n_responders, n_rows, delta / 4)
         if n_responders == 0:  # nothing is known of where they would be
             limits[arm] = np.full(len(responders[arm]), 0.0 if arm else high)
