@@ -361,7 +361,7 @@ def threshold_band_bound(
     part = sorted_rows(rows)
     estimate = part.from_top(part.signed_outcome())
     if form == "counts":
-        gap = sum(np.sqrt(log_term / (2 * part.arm_total(arm))) for arm, _ in part.arms)
+        gap = sum(np.sqrt(log_term / (2 * part.arm_totals[arm])) for arm, _ in part.arms)
         lower = estimate - gap
     else:
         lower = _lower_by_rates(part, log_term, delta)
@@ -380,7 +380,7 @@ def _lower_by_rates(part: RankedRows, log_term: float, delta: float) -> Floats:
     responders = {arm: part.from_top(part.arm_outcome(arm)) for arm, _ in part.arms}
     limits = {}
     for arm, sign in part.arms:
-        n_rows, n_responders = int(part.arm_total(arm)), responders[arm][-1]
+        n_rows, n_responders = int(part.arm_totals[arm]), responders[arm][-1]
         low, high = rate_limits(n_responders, n_rows, delta / 4)
         if n_responders == 0:  # nothing is known of where they would be
             limits[arm] = np.full(len(responders[arm]), 0.0 if arm else high)
