@@ -20,7 +20,7 @@ from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_l
 from auucmax.certificates.bound import LowerBound
 from auucmax.certificates.certify import certify
 from auucmax.certificates.paper import paper_gap
-from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
+from auucmax.estimators.base import UpliftEstimator, cells, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.learning_rows import (
     Known,
@@ -34,7 +34,6 @@ from auucmax.estimators.norm_search import (
     LinearObjective,
     LinearPath,
     TopFit,
-    heaps,
 )
 from auucmax.estimators.scaling import SCALES, scaled_radius
 from auucmax.metrics.bins import N_BINS, score_levels
@@ -395,11 +394,10 @@ class AUUCMax(UpliftEstimator):
         top: TopFit | None,
     ) -> Floats:
         """AUUC of each fold and point of the grid, (folds, points)."""
-        rows, levels, seed = training.rows, training.levels, seed_of(self.random_state)
+        rows, cut, seed = training.rows, training.levels.cut_point, seed_of(self.random_state)
         assert isinstance(rows, ArrayRows)
-        if np.bincount(heaps(rows, levels), minlength=4).min() < 20 * N_FOLDS:
+        if np.bincount(cells(rows, cut), minlength=4).min() < 20 * N_FOLDS:
             # Too rare to be left to chance: each fold has its share.
-            cut = float(np.nextafter(levels.cut_point, -np.inf))
             fold = fold_codes(rows, N_FOLDS, seed, cut)
         else:
             fold = part_of(rows.keys, N_FOLDS, seed)

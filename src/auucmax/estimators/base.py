@@ -28,7 +28,7 @@ from auucmax._validation import (
 )
 from auucmax.data.hashing import Checksum
 from auucmax.metrics.functions import auuc_score
-from auucmax.rows import ArrayRows, Batch
+from auucmax.rows import ArrayRows
 from auucmax.rows.base import hash_keys
 
 if TYPE_CHECKING:
@@ -129,18 +129,18 @@ def seed_of(random_state: int | None) -> int:
     return int(np.random.default_rng(random_state).integers(2**62))
 
 
-def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
-    """Cell of each row, 0..3: control without and with response, then treated."""
-    return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
+def cells(rows: ArrayRows, cut: float = 1.0) -> NDArray[np.intp]:
+    """Cell of each row, 0..3: control with an outcome below ``cut`` and not, then treated."""
+    return 2 * rows.treated.astype(np.intp) + (rows.y >= cut)
 
 
-def fold_codes(rows: ArrayRows, n_folds: int, seed: int, cut: float = 0.5) -> NDArray[np.int64]:
+def fold_codes(rows: ArrayRows, n_folds: int, seed: int, cut: float = 1.0) -> NDArray[np.int64]:
     """Fold of each row, stratified by arm and outcome, (n,).
 
-    The rows of an arm and outcome, above ``cut`` or not, are taken in the order of a hash of their
+    The rows of an arm and outcome, below ``cut`` or not, are taken in the order of a hash of their
     keys. There are no more folds than the rarest outcome of an arm has rows.
     """
-    stratum = 2 * rows.treated.astype(np.int64) + (rows.y > cut)
+    stratum = cells(rows, cut)
     fewest = int(np.bincount(stratum, minlength=4).min())
     if fewest < 2:
         raise InputError(

@@ -11,7 +11,8 @@ import numpy as np
 from auucmax._errors import InputError
 from auucmax._validation import Floats
 from auucmax.data.hashing import Checksum
-from auucmax.estimators.norm_search import LinearObjective, heaps
+from auucmax.estimators.base import cells
+from auucmax.estimators.norm_search import LinearObjective
 from auucmax.estimators.scaling import (
     Scaling,
     column_squares,
@@ -59,7 +60,7 @@ class Known(NamedTuple):
 
 def heap_weights(rows: ArrayRows, levels: OutcomeLevels) -> Floats:
     """Weights of treated rows with high and low outcomes, then of controls."""
-    found = np.bincount(heaps(rows, levels), rows.weight, minlength=4)
+    found = np.bincount(cells(rows, levels.cut_point), rows.weight, minlength=4)
     return found[[3, 2, 1, 0]].astype(np.float64)
 
 

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
+from auucmax.estimators.base import cells
 from auucmax.pairs import (
     OutcomeLevels,
     PairObjective,
@@ -34,11 +35,6 @@ _CONVEX = s_poly(1.0)  # where fits of a surrogate that is not convex start
 _MANY_FEATURES = 500  # above this a Hessian costs more than it gives
 _BATCH = 1000
 _VALIDATION_PART = 5
-
-
-def heaps(rows: ArrayRows, levels: OutcomeLevels) -> NDArray[np.intp]:
-    """Heap of each row, 0..3: control with low and high outcome, then treated."""
-    return 2 * rows.treated.astype(np.intp) + (rows.y >= levels.cut_point)
 
 
 class LinearObjective:
@@ -186,7 +182,7 @@ class LinearPath:
     def _fit_adam(self, objective: LinearObjective, norm: float, rate: float) -> BallSolution:
         assert isinstance(objective.rows, ArrayRows)  # checked before
         rng = np.random.default_rng(self.random_state)
-        heap = heaps(objective.rows, objective.levels)
+        heap = cells(objective.rows, objective.levels.cut_point)
         held_out = np.zeros(len(heap), dtype=bool)
         for code in np.unique(heap):  # both outcomes of both arms in both parts
             members = rng.permutation(np.flatnonzero(heap == code))

@@ -165,7 +165,7 @@ def shrunk_path(
     share = float(weight @ rows.treated / weight.sum())
     mean, loss = float(weight @ rows.y / weight.sum()), target.loss
     with threadpool_limits(limits=1, user_api="blas"):
-        cut = 0.5 if loss is BINOMIAL else 0.0  # between two strata of the outcome
+        cut = 1.0 if loss is BINOMIAL else np.nextafter(0.0, 1.0)  # parts strata of the outcome
         fold = fold_codes(rows, n_folds, seed_of(random_state), cut)
         design = design_of(rows, hinges)
         own, terms = PathRows(rows, design, fold, share, loss), design.n_terms
