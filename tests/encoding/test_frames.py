@@ -153,8 +153,9 @@ def test_a_pandas_frame_stays_as_it_is():
     frame = pd.DataFrame({"a": [1.0], "b": pd.array([1], "Int64")}, index=[7])
     assert frame_of(frame) is frame
     assert frame_of(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist() == ["1", "a"]
-    typed = frame.convert_dtypes(dtype_backend="pyarrow")
-    assert frame_of(typed) is typed
+    typed = frame_of(frame.convert_dtypes(dtype_backend="pyarrow"))
+    assert typed.index.tolist() == [7]
+    assert typed.dtypes.tolist() == [np.dtype("int64"), np.dtype("int64")]
 
 
 @pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 copies texts, and frames")

@@ -53,7 +53,8 @@ def frame_of(
     if unknown := [name for name in columns or () if name not in names]:
         raise unknown_columns("the table", unknown, names, also)
     if is_pandas:
-        return table if names == list(table.columns) else table.set_axis(names, axis=1)
+        frame = table if names == list(table.columns) else table.set_axis(names, axis=1)
+        return _without_arrow_types(frame)
     wanted = {*names} if columns is None else {*columns, *also}
     known = known.select(name for name in names if name in wanted)
     if known.implementation.is_polars():
@@ -175,3 +176,14 @@ def series_of(column: Any) -> pd.Series:
     return column.to_pandas(
         date_as_object=False, types_mapper=None if exact is None else lambda _: exact
     )
+
+
+def _without_arrow_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert columns with Arrow types to the types used for Arrow tables."""
+    typed = [name for name, own in frame.dtypes.items() if isinstance(own, pd.ArrowDtype)]
+    if not typed:
+        return frame
+    import pyarrow as pa
+
+    arrow = pa.Table.from_pandas(frame[typed], preserve_index=False)
+    return frame.assign(**{name: series_of(arrow[name]).set_axis(frame.index) for name in typed})

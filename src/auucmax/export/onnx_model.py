@@ -122,7 +122,7 @@ class _Graph:
     ) -> str:
         """Add an operator, unless the same one exists; return the name of its result."""
         key = operator, inputs, output, repr(attributes)
-        if key not in self._made:
+        if key not in self._made or operator == "TreeEnsembleRegressor":
             name = self._made[key] = output or self._fresh(operator)
             domain = "ai.onnx.ml" if operator in ("LabelEncoder", "TreeEnsembleRegressor") else ""
             self._nodes.append(
