@@ -169,10 +169,11 @@ def _score(graph: _Graph, formula: RawFormula) -> str:
         )
         for k, q in formula.hinges
     ]
-    sums: list[str] = []
-    if formula.trees:
+    if features:
         x = graph.node("Concat", *features, axis=1)
         sums = [_of_trees(graph, x, trees) for trees in formula.trees]
+    else:  # trees of one leaf
+        sums = [graph.constant([[float(t.value[t.roots].sum())]]) for t in formula.trees]
     terms = [*features, *bent, *sums]
     ranks = []
     for member in formula.members:
