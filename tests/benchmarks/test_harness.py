@@ -186,7 +186,7 @@ def test_a_call_that_fails_is_told_from_one_that_was_not_measured(
 @pytest.mark.gate
 def test_fits_at_scale_can_be_measured(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert {c.rows for c in scale.cases()} == {*scale.SIZES, scale.STREAM_ROWS}
+    assert {c.rows for c in scale.cases()} == {*scale.SIZES, scale.STREAM_ROWS, scale.WIDE_ROWS}
     found = {}
     for name in ("memory_auucmax", "stream_auucmax"):
         found[name] = getattr(scale, name)(5000)().coef_

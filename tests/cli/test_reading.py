@@ -80,7 +80,7 @@ def test_later_files_need_no_option_but_for_their_form(folder, model, tmp_path):
     assert run(line).exit_code == 0
     refused = run(f"target {path} {folder}/new.csv --share .3 -o {tmp_path}/list.csv")
     assert refused.exit_code == 2
-    assert "name its encoding" in refused.stderr
+    assert "Name its encoding" in refused.stderr
 
 
 @pytest.mark.quick_cases("evaluate")

@@ -116,8 +116,7 @@ def test_help_does_not_wait_for_libraries():
 def test_report_and_target_wait_only_for_what_they_use(files, tmp_path):
     unused = [
         "torch", "lightgbm", "numba", "matplotlib", "sklearn.ensemble", "sklearn.tree",
-        "auucmax.baselines.networks", "auucmax.baselines.lambdamart", "auucmax.comparison",
-        "auucmax.spark",
+        "auucmax.baselines.networks", "auucmax.baselines.lambdamart", "auucmax.spark",
     ]  # fmt: skip
     report = ("report", files.model, "-o", tmp_path / "page.html")
     assert modules_after([*unused, "duckdb"], *report) == "0 []"

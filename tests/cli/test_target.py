@@ -76,11 +76,9 @@ def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
     command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
     (tmp_path / "plain.txt").write_text("p5\np6\n")
     (tmp_path / "other.csv").write_text("person\n7\n8\n")
-    (tmp_path / "empty.csv").write_text("name\n")
     pd.read_csv(files.new)[["person"]].to_csv(tmp_path / "all.csv", index=False)
     for model, out, word in (
         (files.model, "plain.txt", "'person'"),
-        (files.model, "empty.csv", "empty.csv"),
         (files.model_without_id, "all.csv", "--exclude"),
         (files.model, "all.csv", "--exclude"),
         (files.model, "other.csv", "--exclude"),

@@ -63,6 +63,7 @@ def test_two_splits_of_the_linear_models(few_rows):
 
 
 @pytest.mark.filterwarnings("ignore:adam should", "ignore:score should tell")  # on few rows
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_rows_by_adam(few_rows):
     lines = run(table_1.BY_ADAM, splits=1)
     chosen = {line["model"].removesuffix(", Adam"): line["chosen"] for line in lines}

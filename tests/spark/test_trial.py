@@ -327,7 +327,7 @@ def test_what_is_refused_before_any_job(even, model, monkeypatch):
             {"df": even, "score": "x0", "method": "betting"},
             "method should be one of 'auto'",
         ),
-        (on_spark.fit, {"df": even, "features": []}, "should be columns, got none"),
+        (on_spark.fit, {"df": even, "features": []}, "should be a list of names"),
         (on_spark.fit, {"df": even, "features": ["x0", None]}, "named by texts, got None"),
     ]
     for function, arguments, message in cases:

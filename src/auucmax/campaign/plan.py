@@ -367,8 +367,9 @@ def plan_trial(
     if explained is not None:
         if gain is not None or effect_sd is None or not 0 < explained <= 1:
             raise InputError(
-                "explained", "above 0 and at most 1, with effect_sd and without gain",
-                repr(explained), "It is a share of the effects' variance; 0.3 is a good score.",
+                "explained", "above 0 and at most 1, for effects whose spread is given and whose "
+                "gain is not", repr(explained),
+                "It is a share of the effects' variance; 0.3 is a good score.",
             )  # fmt: skip
         known["gain"] = float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
     # By default half of the rows are treated, or as many as in the trial of the model.

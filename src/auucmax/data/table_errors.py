@@ -120,5 +120,5 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
             reason = f"{line[1]}: {line[2]}"
         if _NOT_UTF_8.search(text):
             advice = NAME_ENCODING
-        reason = without_passwords(reason)[:200].rstrip(". ")
+        reason = without_passwords(reason)[:400].rstrip(". ")
         raise TableError(f"{name} should be {expected}, got: {reason}. {advice}") from error

@@ -196,7 +196,8 @@ def fit(
             recipe = replace(recipe, n_folds=n_folds)
         fitted = []
         for pair, check in zip(pairs, checks, strict=True):
-            with working_on(f"fitting {model} for {pair.name}") as work:
+            arm = f" for {pair.name}" if len(pairs) > 1 else ""
+            with working_on(f"fitting {model}{arm}") as work:
                 fitted.append(_fit_arm(pair, recipe, rivals, check, keys, work))
         with working_on("judging the policy"):
             policy = _policy(trial, fitted, recipe, keys, costs, budget)

@@ -126,6 +126,7 @@ def describe_drivers(
             if min(n_apart, n_common) < LEAST_ROWS:  # it would be about these people
                 continue
             top, rest = (_mean(column, part, feature) for part in (inside, 1 - inside))
+            scale = float(column.std())
             ranks = column if feature.levels else pd.Series(column).rank().to_numpy()
             with np.errstate(invalid="ignore"):  # a constant score
                 correlation = np.corrcoef(ranks, rank[known])[0, 1]
@@ -137,8 +138,8 @@ def describe_drivers(
                     top=top,
                     rest=rest,
                     difference=None
-                    if top is None or rest is None
-                    else (top - rest) / float(column.std()),
+                    if top is None or rest is None or not scale
+                    else (top - rest) / scale,
                     is_date=feature.start is not None,
                 )
             )
