@@ -154,9 +154,9 @@ def test_rows_of_the_past():
     assert past_rows(10 * y + rng.random(2_000))["outcome_sd"] == pytest.approx(4.6, abs=0.3)
     tiny = past_rows(1e-200 * y[home], home)
     assert tiny["design_effect"] == pytest.approx(4, abs=1e-9)
-    with pytest.raises(ValueError, match="base_rate should be") as error:
-        plan_trial(**past_rows(np.ones(5)), effect=0.1, gain=0.01)
-    assert error.value.parameter == "base_rate"
+    with pytest.raises(ValueError, match="5 rows") as error:
+        past_rows(np.ones(5))
+    assert error.value.parameter == "y"
 
 
 def test_a_model_is_a_pilot(model, arms_model):

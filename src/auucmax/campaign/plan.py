@@ -248,7 +248,7 @@ class TrialPlan(Result):
     def rows(self, what: str = What.GAIN) -> int | None:
         """Rows needed to show the effect or gain of every arm."""
         found = [line.rows for line in self.lines if line.what == what]
-        return None if None in found else max(found, default=None)
+        return None if None in found else max((n for n in found if n), default=None)
 
     @property
     def best_share(self) -> float | None:
@@ -435,6 +435,11 @@ def past_rows(
     {'base_rate': 0.3333..., 'outcome_sd': None, 'cluster_size': 2.0, 'design_effect': 2.0}
     """
     y = check_column(y, "y")
+    if (y == y[0]).all():
+        raise InputError(
+            "y", "different outcomes", f"{y[0]:g} in all {len(y)} rows",
+            "Nothing can be planned from it.",
+        )  # fmt: skip
     sd = None if outcome_kind(y) == BINARY else float(y.std())
     found: dict[str, Any] = {"base_rate": float(y.mean()), "outcome_sd": sd}
     terms = y - y.mean()
