@@ -128,7 +128,7 @@ def test_every_arm_of_several_has_its_propensity():
     assert (found.people[["chance mail", "chance phone"]] == [0.3, 0.5]).all(axis=None)
     assert found.shares == (0.2, 0.3, 0.5)
     named = table().rename(columns={"customer": "chance mail"})
-    with pytest.raises(ValueError, match="not a column of the list"):
+    with pytest.raises(ValueError, match="columns overlap"):
         assign(named, id="chance mail", key="k", arms=THREE)
 
 

@@ -198,7 +198,7 @@ def test_groups_of_several_arms_are_not_certified():
     table = plain_rows(n=2_000).assign(home=np.arange(2_000) // 2)
     found = verify(table, **NAMES, groups="home")
     assert found.against("nobody").certified_lower is None
-    assert found.certificate_missing.why == Why.MIXED_GROUPS
+    assert found.certificate_missing.why == Why.GROUPS
 
 
 # The forecast

@@ -22,16 +22,16 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field
 
 from auucmax._errors import InputError
-from auucmax._validation import listed
+from auucmax._validation import check_level, listed
 from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
 from auucmax.data.roles import check_names
@@ -45,7 +45,6 @@ Places = NDArray[np.int64]
 Texts = NDArray[Any]
 PLACES = 16**13  #: 52 bits, which a float holds exactly
 _LARGEST_BLOCK = 100  # units; shares that need larger ones hardly gain by blocks
-_OWN_COLUMNS = ("arm", "propensity", "stratum", "score", "chosen", "rule")
 
 
 class Assignment(Result):
@@ -72,7 +71,7 @@ class Assignment(Result):
     decision : whether to treat the chosen at all, by the evidence of the model.
     """
 
-    people: Any
+    people: Annotated[Any, Field(exclude=True)]
     id: str
     arms: tuple[str, ...]
     counts: tuple[int, ...]
@@ -88,12 +87,6 @@ class Assignment(Result):
     chosen: tuple[int, ...] | None = None
     n_explored: int | None = None
     decision: Decision | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """All numbers as plain JSON, without the people."""
-        found = super(Assignment, replace(self, people=None)).to_json()
-        del found["people"]
-        return found
 
 
 def assign(
@@ -160,13 +153,9 @@ def assign(
             "Write arms as control=.5,mail=.5, for example.",
         )  # fmt: skip
     if model is not None:
-        if share is None or not 0 < share < 1:
-            raise InputError("share", "the part to treat", repr(share), "Write 0.3 for 30%.")
-        if not 0 < explore <= 0.5:
-            raise InputError(
-                "explore", "above 0 and at most .5", repr(explore),
-                "Without exploration nobody can see later what the treatment did. 0.1 is usual.",
-            )  # fmt: skip
+        check_level(share or 0, "share")
+        # Without exploration nobody can see later what the treatment did.
+        check_level(explore, "explore")
         if groups is None and model.roles.groups in {*people.columns} - {id}:
             groups = model.roles.groups  # who was treated together stays together
         arms = dict.fromkeys(model.roles.arms, Fraction(1, len(model.roles.arms)))
@@ -183,13 +172,6 @@ def assign(
 
     named = [id] if groups is None else [id, groups]
     check_names(people, [*named, *strata])
-    if len(people) == 0:
-        raise InputError("people", "a table with people", "none", "Check its source.")
-    if taken := {*named} & {*_OWN_COLUMNS, *chances}:
-        raise InputError(
-            "id", "a name that is not a column of the list, like that of groups", listed(taken),
-            "Rename the column.",
-        )  # fmt: skip
     ids = id_texts(people[id], f"the id {id!r}")
     if n_twice := len(ids) - len(pd.unique(ids)):
         raise InputError(
@@ -277,7 +259,8 @@ def assign(
         for name in {*columns} & {"arm", "chosen", "stratum", *chances}:
             kept = known[name].to_numpy()[place]
             columns[name] = np.where(place >= 0, kept, columns[name]).astype(columns[name].dtype)
-    found = frame[named].reset_index(drop=True).assign(**columns, rule=rule)
+    # An id or group whose column has the name of one of these is an error here.
+    found = frame[named].reset_index(drop=True).join(pd.DataFrame(columns | {"rule": rule}))
 
     given, chosen = found["arm"], None
     if decision is not None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from auucmax._errors import InputError
-from auucmax._validation import Floats, check_column, listed
+from auucmax._validation import check_column, listed
 from auucmax.campaign.contrasts import CellMeans, Codes
 from auucmax.data import FailedCheckError, Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
@@ -48,25 +47,17 @@ class Cell(Result):
 class Campaign:
     """The rows of a campaign with an outcome, and their cells.
 
-    ``chosen`` (cells,): the chosen arm. ``propensity`` (cells, K): of each arm but the control, or
-    (cells, 0) if it is not known. ``cell`` (n,): of each row. ``assigned`` (cells, K + 1, 2): rows
-    with an outcome and without one; each group counts once.
+    ``cells`` and the ``chosen`` arm of each, (cells,); ``cell`` (n,): of each row.
     """
 
     trial: Trial
     frame: pd.DataFrame
+    cells: tuple[Cell, ...]
     chosen: Codes
-    propensity: Floats
     cell: Codes
     means: CellMeans
-    assigned: NDArray[np.intp]
     n_not_in_list: int
     n_absent: int
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """The labels, the control first."""
-        return self.trial.roles.arms
 
 
 def read_campaign(
@@ -78,6 +69,8 @@ def read_campaign(
     named: dict[str, Any],
 ) -> Campaign:
     """The rows of a campaign, by cell; parameters as in :func:`auucmax.campaign.verify`.
+
+    Each cell is tested: counts against propensities, missing outcomes and features.
 
     ``named``: columns and labels, as in :func:`auucmax.read_trial`.
     """
@@ -169,7 +162,8 @@ def read_campaign(
             f"{len(keys):,} up to {most:g}", "Pass those that `auucmax assign` wrote.",
         )  # fmt: skip
 
-    # People were assigned with and without an outcome; groups as a whole, unless arms vary in them.
+    # (cells, K + 1, 2): rows that were assigned with an outcome and without one; of a group one,
+    # unless arms vary in it.
     arm = _codes(frame[roles.treatment], arms)
     drawn = arm >= 0
     if roles.groups is not None:
@@ -189,14 +183,60 @@ def read_campaign(
             "Next time keep a random part of the list untreated and treat a random part of the "
             "others: auucmax assign --model MODEL --share .3 --explore .1.",
         )  # fmt: skip
+    frame = frame.iloc[trial.place]
+    chosen_arm = (order * keys[:, 0]).astype(np.intp)
+    features = frame.filter(regex="^(score|uplift)")
+    if model is not None and {*model.roles.features} <= {*frame}:
+        features = frame[[*model.roles.features]]
+    # The p-value of each test, corrected for the arms and, below, for all tests of all cells.
+    found: dict[tuple[int, str], float] = {}
+    for k, own in enumerate(chance):
+        counts = assigned[k].sum(axis=1)
+        if len(own) and counts.any():
+            planned = np.clip([1 - own.sum(), *own], 0, 1)
+            p_values = [
+                binomtest(n, int(counts.sum()), p).pvalue
+                for n, p in zip(counts.tolist(), planned, strict=True)
+                if p > 0 or n
+            ]
+            # The counts of two arms are one number.
+            tests = p_values[-1:] if len(p_values) == 2 else p_values
+            found[k, "propensity"] = len(tests) * min(tests)
+        there = assigned[k, counts > 0]
+        if there[:, 1].any() and len(there) > 1:
+            tests = [equal_shares(there[[0, j]]) for j in range(1, len(there))]
+            found[k, "missing outcomes"] = len(tests) * min(tests)
+        rows = cell == k
+        X = features[rows]
+        # A list of `target` knows nothing of people who are not in it.
+        if means.counts[k].min() >= _FEWEST and not X.isna().all(axis=1).any():
+            part = replace(trial.take(rows), X=X, id=None, extra=None, lost=None)
+            if tests := [test.adjusted_p_value for test in check_randomisation(part).tests]:
+                found[k, "balance"] = min(tests)
+    corrected = dict(zip(found, holm(np.array([*found.values()])).tolist(), strict=True))
+    for (k, what), p_value in corrected.items():
+        if p_value < _STOPS:
+            raise FailedCheckError(
+                f"arms should be random among people with the chosen arm "
+                f"{arms[chosen_arm[k]]!r}, but a test of the {what} fails (corrected p < 0.0001). "
+                f"Find out how people were assigned, and what was recorded."
+            )
+    cells = tuple(
+        Cell(
+            chosen=arms[chosen_arm[k]],
+            propensity=round(float(own.sum()), _DIGITS) if len(own) else None,
+            given=tuple(means.counts[k].tolist()),
+            p_values={what: p for (number, what), p in corrected.items() if number == k},
+        )
+        for k, own in enumerate(chance)
+    )
     return Campaign(
         trial=trial,
-        frame=frame.iloc[trial.place],
-        chosen=(order * keys[:, 0]).astype(np.intp),
-        propensity=chance,
+        frame=frame,
+        cells=cells,
+        chosen=chosen_arm,
         cell=cell,
         means=means,
-        assigned=assigned,
         n_not_in_list=n_not_in_list,
         n_absent=n_absent,
     )
@@ -206,53 +246,3 @@ def _codes(column: pd.Series, labels: tuple[str, ...]) -> Codes:
     """The code of each row's label, (n,); -1 for other labels."""
     codes, values = pd.factorize(column, use_na_sentinel=False)
     return pd.Index(labels).get_indexer([arm_text(value) for value in values])[codes]
-
-
-def checked_cells(campaign: Campaign, model: UpliftModel | None) -> tuple[Cell, ...]:
-    """Test each cell: counts against propensities, missing outcomes and features."""
-    features = campaign.frame.filter(regex="^(score|uplift)")
-    if model is not None and {*model.roles.features} <= {*campaign.frame}:
-        features = campaign.frame[[*model.roles.features]]
-    # The p-value of each test, corrected for the arms and, below, for all tests of all cells.
-    found: dict[tuple[int, str], float] = {}
-    for k, chance in enumerate(campaign.propensity):
-        assigned = campaign.assigned[k]
-        counts = assigned.sum(axis=1)
-        if len(chance) and counts.any():
-            planned = np.clip([1 - chance.sum(), *chance], 0, 1)
-            p_values = [
-                binomtest(n, int(counts.sum()), p).pvalue
-                for n, p in zip(counts.tolist(), planned, strict=True)
-                if p > 0 or n
-            ]
-            # The counts of two arms are one number.
-            tests = p_values[-1:] if len(p_values) == 2 else p_values
-            found[k, "propensity"] = len(tests) * min(tests)
-        there = assigned[counts > 0]
-        if there[:, 1].any() and len(there) > 1:
-            tests = [equal_shares(there[[0, j]]) for j in range(1, len(there))]
-            found[k, "missing outcomes"] = len(tests) * min(tests)
-        rows = campaign.cell == k
-        own = features[rows]
-        # A list of `target` knows nothing of people who are not in it.
-        if campaign.means.counts[k].min() >= _FEWEST and not own.isna().all(axis=1).any():
-            part = replace(campaign.trial.take(rows), X=own, id=None, extra=None, lost=None)
-            if tests := [test.adjusted_p_value for test in check_randomisation(part).tests]:
-                found[k, "balance"] = min(tests)
-    corrected = dict(zip(found, holm(np.array([*found.values()])).tolist(), strict=True))
-    for (k, what), p_value in corrected.items():
-        if p_value < _STOPS:
-            raise FailedCheckError(
-                f"arms should be random among people with the chosen arm "
-                f"{campaign.arms[campaign.chosen[k]]!r}, but a test of the {what} fails (corrected "
-                f"p < 0.0001). Find out how people were assigned, and what was recorded."
-            )
-    return tuple(
-        Cell(
-            chosen=campaign.arms[chosen],
-            propensity=round(float(chance.sum()), _DIGITS) if len(chance) else None,
-            given=tuple(campaign.means.counts[k].tolist()),
-            p_values={what: p for (cell, what), p in corrected.items() if cell == k},
-        )
-        for k, (chosen, chance) in enumerate(zip(campaign.chosen, campaign.propensity, strict=True))
-    )

@@ -234,8 +234,7 @@ class Monitor:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        key = None if self.model is None else _model_key(self.model)
-        given = vars(self) | {"model": key}
+        given = vars(self) | {"model": self.model and _model_key(self.model)}
         self.options = plain({name: own for name, own in given.items() if own is not None})
         of_model = [name for name in _KNOWN_TO_MODELS if getattr(self, name)]
         if self.model and of_model:
@@ -504,8 +503,10 @@ class Monitor:
             beside.write_text(json.dumps(file, separators=(",", ":")), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, model: UpliftModel | None = None) -> Self:
-        """Load a monitor from its state file, with its model, if any."""
+    def load(
+        cls, path: str | os.PathLike[str], *, model: UpliftModel | None = None, **options: Any
+    ) -> Self:
+        """Load a monitor from its state file; ``options`` that are given must be those in it."""
         try:
             state = State.from_json(json.loads(Path(path).read_bytes())["state"])
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -513,13 +514,12 @@ class Monitor:
                 "state", "a state file of this version of auucmax", f"{Path(path).name}: {error}",
                 "Put back a copy of it, or begin another state file.",
             ) from error  # fmt: skip
-        key = None if model is None else _model_key(model)
-        if key != state.options.get("model"):
-            raise InputError(
-                "model", "the model of the first look, or none as there",
-                "another one" if key else "none",
-                "Pass the same model at every look, or begin another state file.",
-            )  # fmt: skip
+        for name, own in plain(options | {"model": model and _model_key(model)}).items():
+            if (known := state.options.get(name)) != own:
+                raise InputError(
+                    name, f"{known!r}, as at the first look", "none" if own is None else repr(own),
+                    "Pass the same at every look, or begin another state file.",
+                )  # fmt: skip
         monitor = cls(**state.options | {"model": model})
         monitor.state = state
         return monitor
@@ -540,13 +540,7 @@ def monitor_trial(
     """
     options = {name: own for name, own in options.items() if own is not None}
     if Path(state).exists():
-        monitor = Monitor.load(state, model=model)
-        for name, own in plain(options).items():
-            if (known := monitor.options.get(name)) != own:
-                raise InputError(
-                    name, f"{known!r}, as at the first look", repr(own),
-                    "Leave it out, or begin another state file.",
-                )  # fmt: skip
+        monitor = Monitor.load(state, model=model, **options)
     else:
         monitor = Monitor(model=model, **options)
     look = monitor.look(table, as_of=as_of)
@@ -602,18 +596,14 @@ def last_closed_day(as_of: Any, window: float) -> int:
     >>> last_closed_day("2026-03-01", 0), last_closed_day("2026-03-01 12:00", 28)
     (20512, 20484)
     """
-    try:
-        moment = np.datetime64(as_of or "now", "s")
-        if moment > np.datetime64("now", "s") + np.timedelta64(1, "D"):
-            raise ValueError
-    except ValueError as error:
+    now = pd.Timestamp.now("UTC")
+    moment = pd.to_datetime(as_of or now, format="ISO8601", utc=True, errors="coerce")
+    if not moment <= now + pd.Timedelta(1, "D"):
         raise InputError(
-            "as_of",
-            "a date such as '2026-03-01', not in the future",
-            repr(as_of),
+            "as_of", "a date such as '2026-03-01', not in the future", repr(as_of),
             "Outcomes of open windows would count as known.",
-        ) from error
-    return int(np.floor(moment.astype(np.int64) / 86400 - window + 1e-9)) - 1
+        )  # fmt: skip
+    return int(np.floor(moment.timestamp() / 86400 - window + 1e-9)) - 1
 
 
 def _days(column: pd.Series) -> Days:

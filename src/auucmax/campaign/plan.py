@@ -25,13 +25,13 @@ quantile of the normal; what it costs beyond was measured, see :func:`certificat
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import StrEnum
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t, pdtrc
 
 from auucmax._errors import InputError
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a perfect score, in sds of the effects
 _SPREAD = 1 / (2 * np.pi * np.sqrt(3))  # E[z^2 c^2] - 1/12, z the normal quantile of a rank
-_MOST_ROWS = 1e11
+_MOST_ROWS = 10**11
 _LARGEST = 1e50  # of what is assumed: squares can be computed with
 _POSITIVE = ("gain", "effect_sd", "outcome_sd", "design_effect", "cluster_size")
 
@@ -166,16 +166,9 @@ class Assumed(Result):
 
     def rows(self, power: float, what: str) -> int | None:
         """Number of rows for this power; None if unrealistically large."""
-
-        def lacking(log_rows: float) -> float:
-            return self.power(np.exp(log_rows), what) - power
-
-        low, high = np.log(4.0), np.log(_MOST_ROWS)
-        if self.value(what) == 0 or lacking(high) < 0:
-            return None
-        if lacking(low) >= 0:
-            return 4
-        return int(np.ceil(np.exp(brentq(lacking, low, high, xtol=1e-6))))
+        sizes = range(4, _MOST_ROWS)
+        found = bisect_left(sizes, power, key=lambda n: self.power(n, what))
+        return None if self.value(what) == 0 or found == len(sizes) else sizes[found]
 
     def width(self, n_rows: float, what: str) -> float:
         """Expected width of the interval."""
@@ -225,8 +218,8 @@ class PlanLine(Result):
     arm: str | None
     value: float
     rows: int | None
-    power: float | None
-    width: float | None
+    power: float | None = None
+    width: float | None = None
 
 
 class TrialPlan(Result):
@@ -420,16 +413,8 @@ def plan_trial(
         for what in own.statements:
             needed = own.rows(power, what)
             size = n_rows or needed
-            lines.append(
-                PlanLine(
-                    what=what,
-                    arm=arm,
-                    value=own.value(what),
-                    rows=needed,
-                    power=None if size is None else own.power(size, what),
-                    width=None if size is None else own.width(size, what),
-                )
-            )
+            found = {"power": own.power(size, what), "width": own.width(size, what)} if size else {}
+            lines.append(PlanLine(what=what, arm=arm, value=own.value(what), rows=needed, **found))
     return TrialPlan(
         assumed=tuple(assumed), lines=tuple(lines), power=power, outcome=outcome, n_arms=n_arms,
         treated_share=share, n_rows=n_rows, arms=arms,

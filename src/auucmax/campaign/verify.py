@@ -25,7 +25,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from auucmax._validation import Floats, check_level
-from auucmax.campaign.cells import Campaign, Cell, checked_cells, read_campaign
+from auucmax.campaign.cells import Campaign, Cell, read_campaign
 from auucmax.campaign.contrasts import minus
 from auucmax.certificates.strata import GroupsError, strata_bounds
 from auucmax.model import UpliftModel
@@ -195,8 +195,7 @@ def verify(
         "outcome_range": outcome_range, "drop_missing_outcomes": drop_missing_outcomes,
     }  # fmt: skip
     campaign = read_campaign(table, people, chosen, propensity, model, named)
-    cells = checked_cells(campaign, model)
-    trial, means, arms = campaign.trial, campaign.means, campaign.arms
+    trial, means, arms = campaign.trial, campaign.means, campaign.trial.roles.arms
     each = np.eye(len(arms))
     sizes, own = means.counts.sum(axis=1, keepdims=True), each[campaign.chosen]
     given = means.counts - sizes * each[0]  # n_ca of each arm, and minus all of them of the control
@@ -218,8 +217,7 @@ def verify(
                 delta=delta, weights=weights[is_known], random_state=random_state,
             )  # fmt: skip
         except GroupsError:
-            is_mixed = pd.Series(means.place).groupby(means.groups).nunique().max() > 1
-            certificate_missing = Missing(why=Why.MIXED_GROUPS if is_mixed else Why.GROUPS)
+            certificate_missing = Missing(why=Why.GROUPS)
     ends = np.full((len(weights), 2), None)
     if bounds is not None:
         ends[is_known] = np.column_stack([bounds.lower, bounds.upper])
@@ -253,7 +251,7 @@ def verify(
     return Verification(
         roles=trial.roles,
         state=state,
-        cells=cells,
+        cells=campaign.cells,
         level=level,
         delta=delta,
         comparisons=tuple(comparisons),
@@ -279,7 +277,7 @@ def forecast_of(
     if model is not None and model.evidence.failed_check:
         return None
     # Uplifts (n, K) by the model, or else those of the list.
-    frame, labels = campaign.frame, campaign.arms[1:]
+    frame, labels = campaign.frame, campaign.trial.roles.arms[1:]
     known = frame.filter(regex="^(score|uplift)").apply(pd.to_numeric, errors="coerce")
     names = ["uplift"] if len(labels) == 1 else [f"uplift {label}" for label in labels]
     if model is not None and {*model.columns} <= {*frame} and {*labels} <= {*model.arms}:
