@@ -18,10 +18,10 @@ MOST_LEVELS = 30
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One encoded column: numbers (NaN where missing), or codes of ``levels`` (-1).
+    """One encoded column: numbers, or the codes of its ``levels``.
 
-    ``kind`` is "category" for codes. Numbers of dates are days after ``start``, which is the first
-    of them, in days since 1970.
+    Missing values are NaN among numbers and -1 among codes. ``kind`` is "category" for codes. Dates
+    are stored as days after ``start``, the first date in days since 1970.
     """
 
     name: str

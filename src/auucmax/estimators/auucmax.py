@@ -394,7 +394,7 @@ class AUUCMax(UpliftEstimator):
         near: list[BallSolution],
         top: TopFit | None,
     ) -> Floats:
-        """AUUC of each fold and point of the grid, (folds, points)."""
+        """AUUC by fold and grid point, (folds, points)."""
         rows, levels, seed = training.rows, training.levels, seed_of(self.random_state)
         assert isinstance(rows, ArrayRows)
         if np.bincount(heaps(rows, levels), minlength=4).min() < 20 * N_FOLDS:

@@ -136,12 +136,8 @@ def _(found: Look) -> Brief:
             facts.append((f"{name}Average effect", _bounds(own.effect, outcome)))
         if own.gain is not None:
             facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
-    details = []
-    if facts:
-        certain = (
-            f"with {words.percent(1 - found.delta)} confidence, every bound holds at every look"
-        )
-        details.append(("Certainty", certain))
+    sure = f"with {words.percent(1 - found.delta)} confidence, every bound holds at every look"
+    details = [("Certainty", sure)] if facts else []
     arms = found.roles.arms
     facts.append(("Arms", words.counts(arms, found.counts)))
     facts.append(
@@ -160,7 +156,7 @@ def _(found: Look) -> Brief:
         facts,
         caveats,
         step,
-        [("Certainty", certain)],
+        details,
     )
 
 
@@ -178,17 +174,16 @@ def _bounds(found: Estimate, outcome: Outcome) -> str:
 @brief.register
 def _(found: Verification) -> Brief:
     roles, extra, run = found.roles, words.gains(found.roles.outcome), found.comparisons[0]
-    verdict = f"The gain of the campaign is not known: {_lacking(run, found)}."
+    verdict = f"The gain of the campaign is not known: {_lacking(run, found)}"
     if run.gain is not None:
         gain = words.estimate(run.gain, unit=extra, sign=True)
-        start = _STATES[found.state]
-        if run.profit is not None and found.state != State.HARM:
-            start += f"; {_PROFITS[words.side(run.profit)]}"
-        verdict = f"{start}: {gain}."
+        verdict = f"{_STATES[found.state]}: {gain}"
         if found.state == State.GUARANTEED and run.certified_lower is not None:
             gain = words.number(run.gain.value, words.places_of(run.gain))
             sure = words.at_least(run.certified_lower)
-            verdict = f"{start}: {gain} extra {extra}, guaranteed {sure}."
+            verdict = f"{_STATES[found.state]}: {gain} extra {extra}, guaranteed {sure}"
+    if run.profit is not None:
+        verdict += f"; {_PROFITS[words.side(run.profit)]}"
 
     facts = [("Campaign as run", words.profit(run.profit) if run.profit else "")]
     for own in found.comparisons[1:]:
@@ -246,7 +241,7 @@ def _(found: Verification) -> Brief:
         step = "go on with more people, or with a larger random part"
     assumed = "this assumes equal probabilities of treatment for all people with one chosen arm."
     caveats = [assumed] if found.cells[0].propensity is None else []
-    return in_words(verdict, facts, caveats, step, details)
+    return in_words(f"{verdict}.", facts, caveats, step, details)
 
 
 def _lacking(own: Comparison, found: Verification) -> str:
