@@ -122,7 +122,7 @@ def working_on(label: str) -> Iterator[Work]:
 
 
 def about(seconds: float) -> str:
-    """A length of time, in words.
+    """Format a duration in words.
 
     >>> about(0.4), about(44), about(100), about(5000), about(86000)
     ('about 1 second', 'about 45 seconds', 'about 2 minutes', 'about 83 minutes', 'about 24 hours')

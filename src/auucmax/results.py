@@ -70,7 +70,7 @@ class Result(Shown):
 
 
 def read_json(kind: type, values: Any) -> Any:
-    """Plain JSON as a result, or a tuple of dataclasses; a ValueError for anything else.
+    """Convert plain JSON to a result or a tuple of dataclasses; raise ValueError otherwise.
 
     Files come from anywhere: nothing is converted but lists to tuples.
     """
@@ -179,9 +179,10 @@ class Estimate(Result):
     missing: str | None = None
 
     def scaled(self, factor: float, shift: float = 0.0) -> Estimate:
-        """The estimate times a positive ``factor``, plus ``shift``."""
-        ends = (None if end is None else factor * end + shift for end in (self.lower, self.upper))
-        se = None if self.se is None else factor * self.se
+        """The estimate times a nonzero ``factor``, plus ``shift``."""
+        given = (self.lower, self.upper) if factor > 0 else (self.upper, self.lower)
+        ends = (None if end is None else factor * end + shift for end in given)
+        se = None if self.se is None else abs(factor) * self.se
         lower, upper = ends
         return replace(self, value=factor * self.value + shift, se=se, lower=lower, upper=upper)
 

@@ -42,7 +42,7 @@ _MEMORY = 10  # pairs of steps and turns that L-BFGS keeps, and values that proj
 
 
 class Ask(NamedTuple):
-    """A request for value and gradient (and perhaps Hessian) at a point."""
+    """Request for the value and gradient (and optionally the Hessian) at a point."""
 
     w: Floats
     hessian: bool = False

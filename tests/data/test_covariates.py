@@ -57,9 +57,9 @@ def test_encoding_of_every_type() -> None:
     np.testing.assert_array_equal(table["code=1.0"], [0, 1, np.nan])
     assert "mixed=one" in table
     assert skipped == [
-        "'never' has no values",
-        "'empty' has no values",
-        "'same' has one value only",
+        "never (it has no values)",
+        "empty (it has no values)",
+        "same (it has only one value)",
     ]
     missing = {feature.name: feature.missing.tolist() for feature in features}
     assert missing["float"] == [False, True, True]

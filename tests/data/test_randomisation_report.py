@@ -34,7 +34,7 @@ def test_what_cannot_be_tested_is_said() -> None:
     only = Trial(pd.DataFrame({"one": np.ones(500)}), np.arange(500) % 3, np.arange(500) % 2)
     report = check_randomisation(only, expected_share=0.5)
     assert [test.name for test in report.tests] == ["sample ratio"]
-    assert "'one' has one value only" in " ".join(report.notes)
+    assert "one (it has only one value)" in " ".join(report.notes)
     assert not check_randomisation(only).ok
 
 

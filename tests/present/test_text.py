@@ -41,7 +41,7 @@ def test_the_state_of_a_decision_and_its_first_words_agree():
         "target_share": "Treat 600",
         "target_loss": "Do not treat",
         "target_unclear": "No clear gain",
-        "target_nobody": "Treat none",
+        "target_nobody": "Treat nobody",
     }.items():
         found = CASES[name]()
         assert brief(found).verdict.startswith(start)

@@ -97,7 +97,7 @@ class TwoArms(nn.Module):
             self.treated = one_output([sizes[-1], *heads])
 
     def represent(self, x: Tensor) -> Tensor:
-        """Phi(x), (n, width)."""
+        """Shared representation Phi(x), shape (n, width)."""
         phi: Tensor = self.shared(x)
         if self.normalise:
             phi = phi / ((phi * phi).sum(1, keepdim=True) + 1e-12) ** 0.5

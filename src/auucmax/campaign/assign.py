@@ -67,7 +67,7 @@ class Assignment(Result):
     share, explore : the share that the model was to choose, and the part that gets another arm at
         random; None without a model.
     chosen : people for whom the model chose each arm, the control first; None without a model.
-    n_explored : people who get another arm than the chosen one.
+    n_explored : number of people who get another arm than the chosen one.
     decision : whether to treat the chosen at all, by the evidence of the model.
     """
 

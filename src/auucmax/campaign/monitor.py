@@ -591,7 +591,7 @@ def tilt_path(arm: NDArray[np.intp], propensity: Floats, before: Floats) -> tupl
 
 
 def last_closed_day(as_of: Any, window: float) -> int:
-    """The last day (since 1970-01-01) whose window has closed at a moment; None is now.
+    """Last day (since 1970-01-01) whose outcome window has closed at a time; None is now.
 
     >>> last_closed_day("2026-03-01", 0), last_closed_day("2026-03-01 12:00", 28)
     (20512, 20484)

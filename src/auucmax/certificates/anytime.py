@@ -95,7 +95,7 @@ class Wealth:
 
 @dataclass(frozen=True)
 class Known:
-    """Quantities fixed before the first bet, from rows that are not bet on.
+    """Quantities fixed before the first bet, from rows that no bet uses.
 
     ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``:
     guesses of those of a block's gain and effect; ``floors``: lower bounds of these two on each

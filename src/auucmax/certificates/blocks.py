@@ -287,11 +287,11 @@ def deal(
     ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
     of sign times w, so that signs (1, -1) compare two. r = ``residual`` - ``shift``.
 
-    ``mixed`` (levels,): where rows of equal rank may differ in score, every pair of them is taken
-    to be in the worse order.
+    ``mixed`` (levels,) marks ranks whose rows may differ in score: every pair of such rows is
+    assumed to be in the worse order.
 
-    Returns (2, blocks, re-dealings): around each of ``CENTRES``; with ``mixed`` a third row, what
-    the worse orders took off.
+    Returns an array (2, blocks, random assignments), with one row for each of ``CENTRES``. With
+    ``mixed`` there is a third row: the amount that the worse orders subtracted.
     """
     from auucmax.certificates import kernels
 

@@ -288,7 +288,7 @@ def certify_shares(
 
 
 class Ranked(NamedTuple):
-    """The rows of a chunk to bet on, and reference scores of its other rows.
+    """Rows of a chunk used for bets, and reference scores of its other rows.
 
     ``coin`` (n,) decides which rows of a level that a share cuts are chosen.
     """

@@ -29,8 +29,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     help="Rank people by how much a treatment helps them, and report how certain the ranking is.",
-    epilog="The commands are listed in the order of a project. To see what they do without data of "
-    "your own, run `auucmax demo`.",
+    epilog="The commands are listed in the order in which a project uses them. To see what they do "
+    "without data of your own, run `auucmax demo`.",
 )
 for command in (
     plan, assign, monitor, check, fit, compare, evaluate, target, verify, report, export, demo,

@@ -49,7 +49,8 @@ def assign(
     ] = None,
     share: Share = None,
     explore: Annotated[
-        float, typer.Option(help="Share of people whose arm is randomised, for exploration.")
+        float,
+        typer.Option(help="Probability that a person gets another arm than the model chooses."),
     ] = 0.1,
     add: Annotated[
         bool,
@@ -60,9 +61,9 @@ def assign(
     """Assign people to arms at random, reproducibly for anyone who has the key.
 
     Writes id, arm and propensity (the probability of treatment; with several arms, one column
-    "chance LABEL" per arm). With --model the top --share is treated, but the arm of a random part
-    of all people (--explore) is drawn at random, so that `auucmax verify` can measure the gain.
-    An existing list is never overwritten.
+    "chance LABEL" per arm). With --model the top --share is treated, but each person gets another
+    arm than the model chooses with probability --explore, so that `auucmax verify` can measure the
+    gain. An existing list is never overwritten.
     """
     from auucmax.campaign import assign as assigned
     from auucmax.data.reading import read_table

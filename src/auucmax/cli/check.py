@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from auucmax.cli.frame import command
-from auucmax.cli.options import COLUMNS, SOURCE, Data, amounts
+from auucmax.cli.options import COLUMNS, SOURCE, Data, amounts, shared
 from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, file_name, read_rows_of_trial
 
-_LEFT_OUT = ("lower_is_better", "outcome_range", "drop_missing_outcomes")
+_LEFT_OUT = ("id", "lower_is_better", "outcome_range", "drop_missing_outcomes")
+_ID = shared("id", str | None, "Column that identifies each row.", metavar="COLUMN")
 
 
-@command(columns=tuple(own for own in COLUMNS if own.name not in _LEFT_OUT), source=SOURCE)
+@command(columns=(*(own for own in COLUMNS if own.name not in _LEFT_OUT), _ID), source=SOURCE)
 def check(
     data: Data,
     columns: dict[str, Any],
@@ -30,11 +31,12 @@ def check(
         Path | None, typer.Option(help="Also write an HTML page with arms, balance and columns.")
     ] = None,
 ) -> Answer:
-    """Check a trial: was it randomised, and how large an effect does it show or could it detect?
+    """Check a trial: was it randomised, how large is the effect, and how small an
+    effect could it detect?
 
-    Tests every column known before treatment, whether or not a model may use it. Rows without an
-    outcome are counted by arm, tested and dropped. The exit code is 1 if the check fails or nothing
-    could be tested. --details shows all tests.
+    Tests every column known before treatment, whether or not a model may use it. The check
+    compares the share of rows without an outcome between arms, then drops them. The exit code is 1
+    if the check fails or nothing could be tested. --details shows all tests.
     """
     from auucmax._files import check_target
     from auucmax.model.check import check_trial

@@ -36,7 +36,7 @@ def export(
         list[str] | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns to select beside the score, separated by commas, or all.",
+            help="Columns to select in addition to the score, separated by commas, or all.",
         ),
     ] = None,
     cost: Cost = None,
@@ -44,9 +44,9 @@ def export(
 ) -> Answer:
     """Export a model as SQL, ONNX, JSON or a model card.
 
-    Scores and uplifts equal those of Python. With several arms, the export has the uplift of each
-    arm and the arm with the highest --value times uplift minus --cost. --json also lists the input
-    columns.
+    The export gives the same scores and uplifts as Python. With several arms, it has the uplift of
+    each arm and the arm with the highest --value times uplift minus --cost. --json also lists the
+    input columns.
     """
     from auucmax import export as write
     from auucmax._files import check_target, whole_file

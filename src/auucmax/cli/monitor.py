@@ -31,9 +31,10 @@ _SETTINGS: Group = (
 _COLUMNS: Group = (
     shared("treatment", str | None, "Column with the assigned arm (required without a "
            "model).", "-t", metavar="COLUMN"),
-    shared("outcome", str | None, "Column with the outcome; leave it empty where unknown "
-           "(required without a model).", "-y", metavar="COLUMN"),
-    *columns("treated control id groups propensity lower_is_better outcome_range"),
+    shared("outcome", str | None, "Column with the outcome; cells may be empty where the outcome "
+           "is unknown (required without a model).", "-y", metavar="COLUMN"),
+    *columns("treated control groups propensity lower_is_better outcome_range"),
+    shared("id", str | None, "Column that identifies each person at all looks.", metavar="COLUMN"),
 )  # fmt: skip
 
 
@@ -51,12 +52,12 @@ def monitor(
     ] = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Look at a running trial, as often as you like: all bounds hold at all looks together.
+    """Look at a running trial, as often as you like: every bound holds at every look.
 
-    Bounds the average effect of each arm and, with scores, the gain over random targeting. DATA
-    holds all rows so far, or the rows since the last look; a row counts once its outcome window has
-    closed. Options are set at the first look and may be omitted later. The exit code is 1 if
-    treatment was not randomised as planned; the trial then cannot be interpreted.
+    Reports bounds on the average effect of each arm and, with scores, on the gain over random
+    targeting. DATA holds all rows so far, or the rows since the last look; a row counts once its
+    outcome window has closed. Options are set at the first look and may be omitted later. The exit
+    code is 1 if treatment was not randomised as planned; the trial then cannot be interpreted.
     """
     from auucmax._files import check_target
     from auucmax.campaign import monitor_trial

@@ -92,8 +92,8 @@ _REQUIRED = Parameter.empty
 COLUMNS: Group = (
     shared("treatment", str, "Column with the assigned arm, whether or not the person took the "
            "treatment.", "-t", metavar="COLUMN", default=_REQUIRED),
-    shared("outcome", str, "Column with the outcome; leave it empty where unknown.", "-y",
-           metavar="COLUMN", default=_REQUIRED),
+    shared("outcome", str, "Column with the outcome; cells may be empty where the outcome "
+           "is unknown.", "-y", metavar="COLUMN", default=_REQUIRED),
     shared("treated", str | None, "Label of the treated rows. By default every label except "
            "the control is an arm.", metavar="LABEL"),
     shared("control", str | None, "Label of the control rows, if it is not 0, no or control.",
@@ -103,8 +103,9 @@ COLUMNS: Group = (
     shared("groups", str | None, "Column with the household, shop or other cluster. Rows of a "
            "group are kept together; intervals and guarantees account for it.", metavar="COLUMN"),
     shared("propensity", str | None, "Column with the design probability of treatment, if it "
-           "differed between rows. With several arms, one column per arm: \"A=chance A,B=chance "
-           "B\", or chance for columns named \"chance LABEL\".", metavar="COLUMN"),
+           "differed between rows. With several arms, one column per arm, as in "
+           "\"A=col1,B=col2\". The word chance alone stands for columns named \"chance LABEL\".",
+           metavar="COLUMN"),
     shared("features", list[str] | None, "Columns that the model may use, separated by commas. "
            "Default: all other columns.", metavar="COLUMNS"),
     shared("ignore", list[str] | None, "Columns that the model may not use. The check still tests "
@@ -120,7 +121,7 @@ COLUMNS: Group = (
     shared("outcome_range", tuple[float, float] | None, "Range of the outcome for guarantees, if "
            "it is not 0/1. Values outside are clipped.", metavar="LOW HIGH"),
     shared("drop_missing_outcomes", bool, "Drop rows without an outcome. The check tests whether "
-           "the arms lose equally many.", default=False),
+           "all arms lose the same share.", default=False),
     shared("max_rows", int | None, "Use a random sample of about this many rows, drawn by group or "
            "id. By default, a table that takes more than a quarter of the free memory is sampled.",
            metavar="N"),

@@ -62,10 +62,10 @@ def plan(
 ) -> Answer:
     """Plan a trial: how many people it needs to detect the effect and the gain of a ranking.
 
-    The gain over random targeting is --gain, that of --model in its own trial, or computed from
-    --effect-sd and --explained. Base rate and clustering are estimated from PAST: from its control
-    rows with --treatment, else from all rows. Power assumes a score fixed before the trial,
-    unless --cross-fitted is given.
+    Give the gain over random targeting with --gain, take it from --model, or compute it from
+    --effect-sd and --explained. Base rate and clustering are estimated from PAST. With --treatment
+    only its control rows are used. Power assumes a score fixed before the trial, unless
+    --cross-fitted is given.
     """
     from auucmax._files import check_target, whole_file
     from auucmax.campaign import plan_trial

@@ -51,7 +51,7 @@ def target(
     forbid: Annotated[
         str | None,
         typer.Option(
-            help='Columns of NEW that are 1 for people who must not get an arm: "A=COLUMN".'
+            help='Columns of NEW that are 1 for people who must not get that arm: "A=COLUMN".'
         ),
     ] = None,
     exclude: Annotated[

@@ -8,14 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from auucmax.cli.frame import command
-from auucmax.cli.options import SOURCE, Cost, Data, NewLevels, Value, amounts, columns
+from auucmax.cli.options import SOURCE, Cost, Data, NewLevels, Value, amounts, columns, shared
 from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_rows
 
-_COLUMNS = columns(
-    "treatment outcome treated control id groups propensity lower_is_better outcome_range "
-    "drop_missing_outcomes"
-)
+_COLUMNS = (
+    *columns(
+        "treatment outcome treated control groups propensity lower_is_better outcome_range "
+        "drop_missing_outcomes"
+    ),
+    shared("id", str | None, "Column that identifies each person, in DATA and in --list.",
+           metavar="COLUMN"),
+)  # fmt: skip
 
 
 @command(given=_COLUMNS, source=SOURCE)
@@ -54,9 +58,10 @@ def verify(
     """Measure what a targeted campaign gained, and compare it with the forecast.
 
     DATA has one row per person of the campaign, chosen or not. Some of the chosen must have been
-    left untreated at random; if some of the others were treated at random, more can be measured.
-    The campaign is compared with treating nobody, everyone, and equally many people at random, with
-    intervals and guarantees. --details shows all numbers.
+    left untreated at random; if a random part of the others was treated, the comparisons with
+    everyone and with random targeting can be measured too. The campaign is compared with treating
+    nobody, everyone, and the same number of people chosen at random, with intervals and guarantees.
+    --details shows all numbers.
     """
     from auucmax.campaign import verify as verified
     from auucmax.data.reading import read_table

@@ -226,7 +226,7 @@ def _estimator(model: Any, trial: Trial, seed: int) -> Any:
 
 
 def _fit(name: str, model: Any, seed: int, trial: Trial, test_size: float) -> Done:
-    """Fit, score and evaluate one model on one split; an error is a result, too."""
+    """Fit, score and evaluate one model on one split; errors are recorded, not raised."""
     train, test = trial.split(test_size, random_state=seed)
     result: Measures = dict.fromkeys(RESULT)
     result["n_train"] = train.n_rows

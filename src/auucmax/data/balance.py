@@ -211,7 +211,10 @@ def classifier_test(
 def halves(
     treated: Bools, codes: Codes | None, rng: np.random.Generator, max_rows: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Two disjoint random halves of at most ``max_rows`` rows, by arm or, if given, of groups."""
+    """Split at most ``max_rows`` rows at random into two halves.
+
+    Each arm is halved or, if ``codes`` of groups are given, the set of groups.
+    """
     n = len(treated)
     if codes is not None:
         rows = np.arange(n) if n <= max_rows else np.sort(rng.choice(n, max_rows, replace=False))

@@ -18,10 +18,10 @@ MOST_LEVELS = 30
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One encoded column: numbers (NaN where missing), or codes of ``levels`` (-1).
+    """One encoded column: numbers, or the codes of its ``levels``.
 
-    ``kind`` is "category" for codes. Numbers of dates are days after ``start``, which is the first
-    of them, in days since 1970.
+    Missing values are NaN among numbers and -1 among codes. ``kind`` is "category" for codes. Dates
+    are stored as days after ``start``, the first date in days since 1970.
     """
 
     name: str
@@ -47,7 +47,7 @@ def encode(X: pd.DataFrame) -> tuple[list[Feature], list[str]]:
 
     Numbers of any Python type count, Decimal among them; text that spells numbers does not.
     Levels past the 30 most frequent are pooled. A column of text that names nearly every row
-    differently is an identifier, and a column with one value only says nothing: both are skipped.
+    differently is an identifier, and a column with only one value says nothing: both are skipped.
 
     Returns the features, and the reasons why other columns are skipped.
 
@@ -55,7 +55,7 @@ def encode(X: pd.DataFrame) -> tuple[list[Feature], list[str]]:
     >>> from auucmax.data.covariates import encode
     >>> features, skipped = encode(pd.DataFrame({"zip": ["urban", None], "one": [1, 1]}))
     >>> features[0].levels, features[0].values.tolist(), skipped
-    (('urban',), [0, -1], ["'one' has one value only"])
+    (('urban',), [0, -1], ['one (it has only one value)'])
     """
     found = [_encode_column(str(name), X[name]) for name in X.columns]
     features = [feature for feature in found if isinstance(feature, Feature)]
@@ -84,7 +84,7 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
     if numbers is None:
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         if len(texts) > max(10, 0.5 * counts.sum()):
-            return f"{name!r} names nearly every row differently ({len(texts):,} values)"
+            return f"{name} (nearly every row has another value: {len(texts):,} values)"
         order = np.argsort(-counts, kind="stable")
         levels = [texts[j] for j in order if texts[j] not in MISSING_TEXTS][:MOST_LEVELS]
         places, others = places_of(texts, levels)
@@ -99,7 +99,7 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
         feature = Feature(name, numbers, kind, start=start)
     known = feature.values[~feature.missing]
     if known.size == 0:
-        return f"{name!r} has no values"
+        return f"{name} (it has no values)"
     if known.min() == known.max() and known.size == len(column):
-        return f"{name!r} has one value only"
+        return f"{name} (it has only one value)"
     return feature

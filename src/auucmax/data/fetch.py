@@ -27,7 +27,7 @@ Directory = str | os.PathLike[str] | None
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A data file was found neither on disk nor at its address."""
+    """Raised if a data file is found neither on disk nor at its address."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def usual_value(y: Floats) -> float | None:
 
 
 def responders(y: Floats) -> Bools | None:
-    """Rows whose outcome differs from the usual one (for 0/1: is 1); None without one.
+    """Rows whose outcome differs from the most common one (for 0/1 outcomes: rows with 1).
+
+    None if there is no usual value.
 
     >>> responders(np.array([0, 1.0, 1, 1])).tolist(), responders(np.array([0, 0, 7.5])).tolist()
     ([False, True, True, True], [False, False, True])

@@ -150,7 +150,7 @@ def infer_types(
     is_csv: bool,
     decimal: str | None,
 ) -> TextTypes:
-    """Decide what the columns ``texts`` of the SQL ``table`` are read as, by all of their texts.
+    """Choose the types of the columns ``texts`` of the SQL ``table``, from all of their values.
 
     In files other than CSV, few different texts of digits alone, as of a code, stay texts.
     Decisions about ``chosen`` columns that may be wrong are reported by warnings.

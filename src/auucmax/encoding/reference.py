@@ -1,4 +1,4 @@
-"""Slow twins of the encoder, straight from the definitions."""
+"""Slow reference versions of the encoder, written directly from the definitions."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ def expanded(X: NDArray[Any], columns: NDArray[np.int64], knots: Floats) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """weight link(intercept + coef . e(x)), coef of shape (p + hinges + sums of trees,)."""
+    """One term, weight * link(intercept + coef . e(x)), where e(x) is the encoded row.
+
+    ``coef`` has shape (p + hinges + sums of trees,).
+    """
 
     weight: float
     link: str

@@ -48,7 +48,10 @@ class Known(NamedTuple):
         surrogate: Surrogate,
         level: int = 0,
     ) -> LinearObjective:
-        """That of some or all of the rows; ``level`` is how fine the bins of a stream begin."""
+        """Objective on some or all of the rows.
+
+        ``level`` is the initial resolution of the bins of streamed rows.
+        """
         moved, more = self.scaling.of(rows), dict[str, Any]()
         if not isinstance(rows, ArrayRows):
             more = {"level": level, "known": self.sums if moved is rows else None}

@@ -191,8 +191,8 @@ def target_of(rows: ArrayRows) -> Target:
 def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:
     """Mean amounts of treated and control rows, equal unless they clearly differ, (2,).
 
-    mean + (1 - 4 error^2 / difference^2)+ (mean of the arm - mean): the difference of the arms is
-    left out up to two standard errors of it, and shrunk beyond.
+    mean + (1 - 4 error^2 / difference^2)+ (mean of the arm - mean): a difference between the arms
+    of up to two standard errors is ignored, and a larger one is shrunk.
 
     >>> amount, treated = np.array([9.0, 11, 10, 9, 11, 11]), np.arange(6) < 3
     >>> arm_amounts(amount, treated, np.ones(6)).round(2).tolist()

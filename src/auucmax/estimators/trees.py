@@ -64,7 +64,10 @@ class TreeScores:
         return replace(made, depth=made._steps())
 
     def predict(self, X: NDArray[Any]) -> Floats:
-        """Predict scores, (n,): in numpy, or compiled where that pays for loading numba."""
+        """Predict scores, (n,).
+
+        Uses numpy, or compiled code once there are enough rows to make up for loading numba.
+        """
         global _numpy_steps
         steps = len(X) * len(self.roots) * self.depth
         if steps >= FEW_STEPS:

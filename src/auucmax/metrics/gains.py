@@ -2,8 +2,8 @@
 
 An allocation (:mod:`auucmax.metrics.allocation`) gives each person one of K arms or the control, at
 every budget. The uplifts behind it come from models that were trained on other rows. M_ia(b) is the
-part of arm a that row i gets at the budget b per person: 1 or 0, and a fraction where steps of one
-rate are cut. With
+share of arm a that row i gets at the budget b per person: 1 or 0, or a fraction if the budget ends
+among steps of equal rate. With
 
     z_ia = [mu_a(x_i) - mu_0(x_i)] / n  +  1{got a} w_i r_i  -  1{got control} w_i r_i,
 

@@ -1,4 +1,4 @@
-"""Levels: scored rows sorted once, from which every metric is computed.
+"""Levels: rows sorted once by score, from which every metric is computed.
 
 A level is all rows of one score. Of rows in memory each different score is a level, and everything
 is exact. Of rows that are too many for memory, or not to be kept, levels are bins of scores: see

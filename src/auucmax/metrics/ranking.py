@@ -161,7 +161,7 @@ class RankedRows(Ranking):
 
     @cached_property
     def arm_rows(self) -> dict[bool, int]:
-        """Number of rows by arm (0 if an arm is ranked elsewhere)."""
+        """Number of rows of each arm; 0 for an arm that this ranking does not contain."""
         treated = self.treated if self.squares is None else self.rows * self.treated
         n_treated = int(treated.sum())
         return {True: n_treated, False: int(self.rows.sum()) - n_treated}

@@ -130,7 +130,7 @@ def risk_table(
         # The mean of 0/1 outcomes in the cell times its chance, for score limits.
         n = np.where(rows[k] > 0, rows[k], 1.0)
         asked = np.where(chance[k] > 0, chance[k], 1.0)
-        ones = mean[k] * n
+        ones = np.maximum(mean[k], 0.0) * n
         of_cell = ArmMean.of(
             n, (ones, ones), own.variance / asked**2, sign=-1, clustered=support.clustered
         )

@@ -383,8 +383,10 @@ def _people(
 def _order(
     scores: Floats, uplift: Floats, costs: Floats | None, choice: Choice
 ) -> NDArray[np.intp]:
-    """With one arm the highest scores come first. With several those come first who get an arm,
-    from most uplift for the money down."""
+    """Order of the list: by score with one arm; with several, by uplift over cost.
+
+    With several arms the people who get one come first.
+    """
     rows, is_left = np.arange(len(scores)), choice.arm < 0
     if scores.shape[1] == 1:
         return np.lexsort((is_left, -scores[:, 0]))

@@ -197,7 +197,7 @@ def number_of_folds(pair: Pair, key: str) -> int:
 
 
 def too_few(parameter: str, least: int) -> InputError:
-    """An error for parts of the trial that no model can be trained on or judged on."""
+    """Error for a part of the trial with too few rows to train or evaluate on."""
     return InputError(
         parameter,
         f"at least {LEAST} rows of each arm, with and without the outcome, in every part that a "

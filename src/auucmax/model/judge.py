@@ -282,7 +282,7 @@ def _ratios(band: UpliftBand) -> tuple[Estimate | None, ...]:
 
 
 def describe_check(report: RandomisationReport) -> CheckFacts:
-    """A check as plain JSON without numbers about few people."""
+    """Convert a check to plain JSON, without numbers about small groups of people."""
     found = report.for_others().to_dict()
     for name in ("differences", "missing"):
         found[name] = found[name][:_MOST_DIFFERENCES]

@@ -50,7 +50,7 @@ def parts_of(scorer: Scorer, encoded: Floats, others: Floats) -> tuple[list[str]
 
 
 def reasons_of(scorer: Scorer, frame: pd.DataFrame, others: Floats) -> list[str]:
-    """The columns that change each person's score most, strongest first.
+    """Columns that contribute most to each person's score, strongest first.
 
     ``others`` from :func:`others_of`. (+) raises the score, (-) lowers it.
 

@@ -201,7 +201,7 @@ class PolynomialPairs:
         return np.asarray((total + total.T) / 2)
 
     def _arms(self, score: Floats) -> list[tuple[_Side, _Side, Floats, float]]:
-        """Winners and losers, gaps by class, and the multiplier of an arm.
+        """For each arm: its winners, its losers, the gaps between classes and its multiplier.
 
         The first class of an arm never loses and the last never wins; all between do both.
         """

@@ -187,7 +187,7 @@ class PairField:
         return result.reshape(-1, *result.shape[2:])
 
     def _exerted_on(self, winners: bool, order: int, opponents: Complexes) -> Floats:
-        """Field of the opponents (as transformed moments) on winners or losers.
+        """Field that the opponents (as transformed moments) exert on winners or losers.
 
         ``opponents`` is (frequencies, degree + 1, ...); the result (bins, degree + 1, ...).
         """

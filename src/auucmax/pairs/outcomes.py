@@ -77,7 +77,7 @@ class OutcomeLevels:
 
     @classmethod
     def cut(cls, rows: Rows, few: FewValues) -> OutcomeLevels:
-        """Level boundaries for these distinct outcomes; values are set later."""
+        """Choose level boundaries from the distinct outcomes, without the values of the levels."""
         if few.binary:
             return BINARY
         if few.values is None:

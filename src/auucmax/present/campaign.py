@@ -35,6 +35,11 @@ _STATES = {
     State.GUARANTEED: "The campaign worked",
     State.UNCLEAR: "It is not clear whether the campaign worked",
 }
+_PROFITS = {
+    1: "it earned more than it cost",
+    0: "its profit is not clear",
+    -1: "it cost more than it earned",
+}
 _FORECASTS = {
     ForecastVerdict.HARM: "harm instead of a gain",
     ForecastVerdict.BELOW: "clearly below the forecast",
@@ -66,14 +71,14 @@ def _(found: TrialPlan) -> Brief:
     effect, gain = (found.rows(what) for what in (What.EFFECT, What.GAIN))
     if found.n_rows is not None:
         verdict = (
-            f"With {words.people(found.n_rows)} the trial detects the average effect with "
-            f"{words.percent(power[What.EFFECT])} power and the gain of the ranking with "
-            f"{words.percent(power[What.GAIN])} power."
+            f"With {words.people(found.n_rows)} the trial has {words.percent(power[What.EFFECT])} "
+            f"power to detect the average effect, and {words.percent(power[What.GAIN])} to detect "
+            f"the gain of the ranking."
         )
     elif gain and effect:
         verdict = (
-            f"The trial needs {max(effect, gain):,} people: {effect:,} to detect the average "
-            f"effect, {gain:,} to show that the ranking beats random targeting."
+            f"Without a guarantee, the trial needs {max(effect, gain):,} people: {effect:,} to "
+            f"detect the average effect, {gain:,} to show that the ranking beats random targeting."
         )
     else:
         needs = [
@@ -102,11 +107,11 @@ def _(found: Assignment) -> Brief:
         n = sum(found.chosen[1:])
         part = words.percent(n / max(found.n_people, 1))
         facts.append(("Model", f"chooses {words.people(n)} ({part})"))
-        others = f"{words.people(found.n_explored)} get a different arm than the model chose"
+        others = f"{words.people(found.n_explored)} get another arm than the model chose"
         facts.append(("At random", others))
         later = "run the campaign, then auucmax verify"
     if found.decision is not None:
-        facts.append(("Expected", brief(found.decision).verdict))
+        facts.append(("Without exploration", brief(found.decision).verdict))
     if found.n_before:
         facts.append(("Before", f"{words.people(found.n_before)} keep their arm"))
     if found.groups is not None:
@@ -116,7 +121,7 @@ def _(found: Assignment) -> Brief:
         f"Assigned {words.people(found.n_people)}: {words.counts(found.arms, found.counts)}.",
         facts,
         next_step=later,
-        details=[("Rule id", found.rule)],
+        details=[("Assignment id", f"{found.rule}, in the column rule of the list")],
     )
 
 
@@ -131,6 +136,8 @@ def _(found: Look) -> Brief:
             facts.append((f"{name}Average effect", _bounds(own.effect, outcome)))
         if own.gain is not None:
             facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
+    sure = f"with {words.percent(1 - found.delta)} confidence, every bound holds at every look"
+    details = [("Certainty", sure)] if facts else []
     arms = found.roles.arms
     facts.append(("Arms", words.counts(arms, found.counts)))
     facts.append(
@@ -144,13 +151,12 @@ def _(found: Look) -> Brief:
         step = "find out how people were assigned and which rows were lost"
     elif found.needs_check:
         step = "before you act on this, run auucmax check on all rows"
-    certain = f"all bounds hold at all looks ({words.percent(1 - found.delta)})"
     return in_words(
         f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
         facts,
         caveats,
         step,
-        [("Certainty", certain)],
+        details,
     )
 
 
@@ -168,14 +174,16 @@ def _bounds(found: Estimate, outcome: Outcome) -> str:
 @brief.register
 def _(found: Verification) -> Brief:
     roles, extra, run = found.roles, words.gains(found.roles.outcome), found.comparisons[0]
-    verdict = f"The gain of the campaign is not known: {_lacking(run, found)}."
+    verdict = f"The gain of the campaign is not known: {_lacking(run, found)}"
     if run.gain is not None:
         gain = words.estimate(run.gain, unit=extra, sign=True)
-        verdict = f"{_STATES[found.state]}: {gain}."
+        verdict = f"{_STATES[found.state]}: {gain}"
         if found.state == State.GUARANTEED and run.certified_lower is not None:
             gain = words.number(run.gain.value, words.places_of(run.gain))
             sure = words.at_least(run.certified_lower)
-            verdict = f"{_STATES[found.state]}: {gain} extra {extra}, guaranteed {sure}."
+            verdict = f"{_STATES[found.state]}: {gain} extra {extra}, guaranteed {sure}"
+    if run.profit is not None:
+        verdict += f"; {_PROFITS[words.side(run.profit)]}"
 
     facts = [("Campaign as run", words.profit(run.profit) if run.profit else "")]
     for own in found.comparisons[1:]:
@@ -188,11 +196,14 @@ def _(found: Verification) -> Brief:
         if own.gain is None:
             gain = f"not known: {_lacking(own, found)}"
         elif (own.certified_lower or 0) > 0 >= (own.gain.lower or 0):
-            value = words.number(own.gain.value, words.places_of(own.gain), sign=True)
-            gain = f"{value} {extra}, guaranteed {words.at_least(own.certified_lower or 0)}"
-        else:
+            value = words.number(own.gain.value, words.places_of(own.gain))
+            gain = f"{value} more {extra}, guaranteed {words.at_least(own.certified_lower or 0)}"
+        elif own.against == Against.NOBODY:
             gain = words.estimate(own.gain, unit=extra, sign=True)
             gain += f", {words.profit(own.profit)}" if own.profit else ""
+        else:
+            gain = words.more(own.gain, extra)
+            gain += f", {words.more(own.profit, 'profit')}" if own.profit else ""
         facts.append((name, gain))
     forecast = found.forecast
     if forecast is not None:
@@ -215,7 +226,7 @@ def _(found: Verification) -> Brief:
     details = [("Left out", words.joined(f"{n:,} {why}" for why, n in lost.items() if n))]
     smallest = min((p for own in found.cells for p in own.p_values.values()), default=None)
     if smallest is not None:
-        details.append(("Check", f"smallest corrected p {words.p_value(smallest)}"))
+        details.append(("Check", f"passed (smallest corrected {words.p_value(smallest)})"))
 
     held = None if forecast is None else forecast.verdict
     if found.state == State.HARM or held == ForecastVerdict.HARM:
@@ -230,7 +241,7 @@ def _(found: Verification) -> Brief:
         step = "go on with more people, or with a larger random part"
     assumed = "this assumes equal probabilities of treatment for all people with one chosen arm."
     caveats = [assumed] if found.cells[0].propensity is None else []
-    return in_words(verdict, facts, caveats, step, details)
+    return in_words(f"{verdict}.", facts, caveats, step, details)
 
 
 def _lacking(own: Comparison, found: Verification) -> str:

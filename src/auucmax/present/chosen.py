@@ -23,18 +23,20 @@ def _(found: Targeting) -> Brief:
     far = max((shift.distance for shift in found.shifts if shift.is_large), default=0.0)
     if far:
         caveats.append(
-            f"the scores are distributed differently than in the trial (for up to "
+            f"the scores are distributed differently from those in the trial (for up to "
             f"{words.percent(far)} of the people): check columns and units."
         )
-    if found.n_unknown_ids:
-        caveats.append(f"{found.n_unknown_ids:,} of the excluded ids are not in this table.")
-    if found.n_nameless:
-        caveats.append(f"{words.people(found.n_nameless)} have no id.")
+    if n := found.n_unknown_ids:
+        caveats.append(f"{n:,} of the excluded ids {'is' if n == 1 else 'are'} not in this table.")
+    if n := found.n_nameless:
+        caveats.append(f"{words.people(n)} {'has' if n == 1 else 'have'} no id.")
     if found.assumed_costs:
         caveats.append("costs are taken from the fit.")
     step = own.next_step
     if found.decision.is_good:
-        step = "auucmax assign --model MODEL --explore .1, to be able to verify the gain"
+        step = (
+            "auucmax assign --model MODEL --explore .1, so that auucmax verify can measure the gain"
+        )
     return in_words(own.verdict, facts, caveats, step)
 
 
@@ -54,10 +56,12 @@ def decision_brief(found: Decision) -> Brief:
     if not n_treated:
         who = words.people(n_people)
     if not n_treated and missing is None:
-        why = "no expected profit above 0" if plan.terms.has_profit else "nobody is chosen"
-        verdict = f"Treat none of the {who}: {why}."
+        why = "nobody is chosen"
+        if plan.terms.has_profit and not (plan.terms.share or plan.terms.budget):
+            why = "no number of people is expected to be profitable"
+        verdict = f"Treat nobody: {why}."
     elif found.state == State.UNKNOWN:
-        money = "" if not plan.spend else f" for {words.money(plan.spend)}"
+        money = "" if not plan.spend else f" at a cost of {words.money(plan.spend)}"
         verdict = f"The {what} of treating {who}{money} is not known: {words.why(plan.missing)}."
     else:
         start = "Treat" if found.is_good else "Do not treat"
@@ -87,13 +91,13 @@ def decision_brief(found: Decision) -> Brief:
     elif found.is_good or not n_treated:
         pass
     elif missing == Why.FAILED_CHECK:
-        step = "find out how people were assigned, with auucmax check"
+        step = "run auucmax check to see what fails, then ask those who assigned people"
     elif better is not None and others_known:
         n = sum(better.counts)
         share = words.percent(n / better.n_people)
         step = f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
     elif found.state in (State.HARM, State.LOSS):
-        step = "treat nobody"
+        verdict = f"Treat nobody, not{verdict.removeprefix('Do not treat')}"
     elif found.state == State.UNCLEAR or others_known:
         step = "run a larger trial for a clear answer: auucmax plan, then auucmax assign"
     return in_words(verdict, facts, next_step=step)

@@ -31,12 +31,10 @@ def _(found: Comparison) -> Brief:
         if math.isnan(own["mean_gain"]):
             text = "failed"
         elif name != best and not math.isnan((gap := gaps.loc[name])["difference"]):
-            text += f", {number(gap['difference'], sign=True)}"
-            p_value = ""
+            text += f", {number(-gap['difference'])} below the best"
             if not math.isnan(gap["lower"]):
-                text += f" ({number(gap['lower'])} to {number(gap['upper'])})"
-                p_value = f", p {words.p_value(gap['p_holm'])}"
-            text += f" from the best{p_value}"
+                text += f" ({number(-gap['upper'])} to {number(-gap['lower'])})"
+                text += f", {words.p_value(gap['p_holm'])}"
         facts.append((short(str(name)), text))
     splits = f"{n_splits} split{'s' * (n_splits > 1)}: {words.percent(1 - found.test_size)}"
     rows_of_trial = f"{short(found.trial_name)}, {words.people(found.n_rows)}"
@@ -50,7 +48,7 @@ def _(found: Comparison) -> Brief:
         verdict = f"{name} ranks best: it gains {gain} over random targeting."
     else:
         clearly = f" Clearly worse: only {words.joined(worse)}." if worse else ""
-        verdict = f"{name} gains most, {gain} over random targeting.{clearly}"
+        verdict = f"{name} has the largest gain, {gain} over random targeting.{clearly}"
         verdict = verdict if worse else f"No clear winner: {verdict}"
     failed = words.joined(str(name) for name, own in rows.items() if own["n_failed"])
     return in_words(

@@ -59,7 +59,7 @@ def evidence_brief(found: Evidence) -> Brief:
             "The trial fails its check, so it cannot show what the treatment does.",
             [trial],
             caveats,
-            "find out how people were assigned, with auucmax check",
+            "run auucmax check to see what fails, then ask those who assigned people",
         )
 
     facts, details = [], []
@@ -68,7 +68,7 @@ def evidence_brief(found: Evidence) -> Brief:
         name = words.arm_name(roles, arm.arm)
         facts.append((words.everyone(name if several else ""), words.effect(arm.effect, outcome)))
         own = [("Ranking", ranking(arm, outcome)), ("Model", _compared(arm.rivals, model_name))]
-        more = [("Guarantee", guarantee(arm.certificate, arm.missing, outcome))]
+        more = [("Guarantee for the ranking", guarantee(arm.certificate, arm.missing, outcome))]
         if arm.certificate is not None and arm.certificate.gain > 0 and words.side(arm.gain) > 0:
             more.append(("Gain over random", words.effect(arm.gain, outcome)))
         more.append(("AUUC", words.estimate(arm.auuc, scale=scale, unit=per)))
@@ -87,7 +87,9 @@ def evidence_brief(found: Evidence) -> Brief:
     if several:
         facts.append(("Best arm for each", _compared(policy.contrasts, words.policy_name)))
         promise = guarantee(policy.certificate, policy.missing, outcome)
-        (details if policy.certificate is None else facts).append(("Guarantee", promise))
+        (details if policy.certificate is None else facts).append(
+            ("Guarantee for the best arm", promise)
+        )
     for part in policy.segments.parts if policy.segments else ():
         effects = [
             (f"{words.arm_name(roles, one.arm)} " if several else "")
@@ -96,7 +98,7 @@ def evidence_brief(found: Evidence) -> Brief:
             if one.over == roles.arms[0]
         ]
         rule = " and ".join(part.rule) or "everyone"
-        gains = f"{', '.join(effects)} {words.gains(outcome)} {per}"
+        gains = f"{', '.join(effects)} {words.gains(outcome)} {per} of the segment"
         details.append(("Segment", f"{rule}: {words.percent(part.share)} of people, {gains}"))
 
     state, (top, is_gain) = targeting_state(found), _at_top(found)
@@ -104,8 +106,9 @@ def evidence_brief(found: Evidence) -> Brief:
     if all(arm.n_levels == 1 for arm in found.arms):
         verdict = "The model does not rank people: all have the same score."
     elif is_harm:
-        also = f"; {top}" if is_gain else ""
-        verdict = f"Do not treat everyone: it does harm on average{also}."
+        verdict = "Treat nobody: on average it does harm."
+        if is_gain:
+            verdict = f"Do not treat everyone: it does harm on average; {top}."
     elif state in (State.GUARANTEED, State.SIGNIFICANT):
         verdict = f"Targeting works: {top}."
     elif state == State.LOSS:
@@ -190,7 +193,8 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
     significant = (curve.band_lower[place] or 0) > 0
     if (curve.lower[-1] or 0) > 0 and 0 < gain <= whole:
         part, by_chance = words.percent(gain / whole), words.percent(random / whole)
-        return f"{who} captures {part} of the total effect (random: {by_chance})", significant
+        total = "total effect" if len(found.arms) == 1 else "gain at the largest budget"
+        return f"{who} captures {part} of the {total} (random: {by_chance})", significant
     like = Estimate(value=gain, se=curve.se[place])
     by_chance = words.number(scale * random, words.places_of(like, scale))
     return f"{who} gains {words.rate(gain, outcome, like)} (random: {by_chance})", significant
@@ -205,7 +209,10 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
         gain = words.rate(arm.gain.value, outcome, arm.gain)
         least = words.at_least(words.unit(outcome)[0] * arm.certificate.gain)
         sure = words.percent(1 - arm.certificate.delta)
-        return f"beats random targeting by {gain}, guaranteed {least} ({sure})"
+        return (
+            f"beats random targeting by {gain} on average over all shares, guaranteed {least} "
+            f"({sure})"
+        )
     if state == State.UNKNOWN:
         return f"not available: {arm.gain.missing}" if arm.gain.missing else "not available"
     starts = {
@@ -218,15 +225,15 @@ def ranking(arm: ArmEvidence, outcome: Outcome) -> str:
 
 def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
     """Summarise comparisons: better than, worse than, no clear difference from."""
-    names: dict[int, list[str]] = {1: [], -1: [], 0: []}
-    for own in contrasts:
-        names[words.side(own.difference)].append(name(own.against))
-    parts = {
-        "better than": words.joined(names[1]),
-        "worse than": words.joined(names[-1]),
-        "no clear difference from": words.joined(names[0], "or"),
-    }
-    return "; ".join(f"{start} {those}" for start, those in parts.items() if those)
+    starts = {1: "better than", -1: "worse than", 0: "no clear difference from"}
+    parts = []
+    for side, start in starts.items():
+        names = [name(own.against) for own in contrasts if words.side(own.difference) == side]
+        if names:
+            start, preposition = start.rsplit(" ", 1)
+            those = [f"{preposition} {other}" for other in names]
+            parts.append(f"{start} {words.joined(those, 'and' if side else 'or')}")
+    return "; ".join(parts)
 
 
 def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outcome) -> str:
@@ -243,7 +250,7 @@ def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outco
         parts.append(f"at a budget of {found.budget:g} per person")
     if found.trained_on != (1.0, 1.0):
         low, high = map(words.percent, found.trained_on)
-        parts.append(f"models trained on {low} to {high} of the people")
+        parts.append(f"holds for models trained on parts ({low} to {high}) of the trial")
     if found.beyond:
         first, last = found.counted
         parts.append(

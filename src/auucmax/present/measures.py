@@ -40,7 +40,7 @@ def _(found: AUUCInference) -> Brief:
     start = "No clear gain over random targeting"
     if ends[0] > 0 or ends[1] < 0:
         start = f"The ranking {'beats' if ends[0] > 0 else 'is worse than'} random targeting"
-    p_value = "" if missing else f", p {words.p_value(found.p_value)}"
+    p_value = "" if missing else f", {words.p_value(found.p_value)}"
     gain = _estimate(found.gain, ends, missing, sign=True)
     auuc = _estimate(found.estimate, found.interval, found.declined)
     return in_words(f"{start}: gain {gain} per person{p_value}.", [("AUUC", auuc), _rows(found)])
@@ -52,7 +52,7 @@ def _(found: AUUCDifference) -> Brief:
     start = "No clear difference between the scores"
     if ends[0] > 0 or ends[1] < 0:
         start = f"The {'first' if ends[0] > 0 else 'second'} score ranks better"
-    p_value = "" if missing else f", p {words.p_value(found.p_value)}"
+    p_value = "" if missing else f", {words.p_value(found.p_value)}"
     difference = _estimate(found.estimate, ends, missing, sign=True)
     return in_words(f"{start}: AUUC {difference}{p_value}.", [_rows(found)])
 

@@ -52,8 +52,8 @@ LIMITS = (
     "The evidence is for models trained on parts of the data; the saved model was trained on all "
     "of it.",
     "It applies to people like those in the trial, to the same treatment and to that time.",
-    "The score ranks people. It does not explain why the treatment works, and the uplift of a "
-    "single person cannot be verified.",
+    "The score ranks people. It does not explain their effects, and the uplift of a single person "
+    "cannot be verified.",
 )
 _LAST_DAY = 2_900_000  # some days before the year 10,000
 

@@ -48,9 +48,10 @@ def check_brief(found: Check) -> Brief:
     counts = found["counts"]
     details = [("Note", found["grouping"]), ("Note", found["evened"])]
     for test in found["tests"]:
-        p_values = [words.p_value(test[name]) for name in ("p_value", "adjusted_p_value")]
+        own, corrected = (words.p_value(test[name]) for name in ("p_value", "adjusted_p_value"))
+        p_value = own if own == corrected else f"{own}, corrected {corrected.removeprefix('p = ')}"
         name = f"{test['name']} ({short(test['arm'])})" if test["arm"] else str(test["name"])
-        details.append((name, f"p {p_values[0]}, corrected {p_values[1]}; {test['detail']}"))
+        details.append((name, f"{p_value}; {test['detail']}"))
     known = [own for own in found["differences"] if own["difference"] == own["difference"]]
     largest = [f"{short(own['feature'])} {own['difference']:+.3f}" for own in known[:5]]
     if largest:
@@ -59,10 +60,11 @@ def check_brief(found: Check) -> Brief:
         value, target = own["value"], own["target"]
         texts = {
             "values": f"all {value:,.0f} values are in one arm",
-            "p": f"predicts the outcome, and differs between the arms (p {words.p_value(value)})",
+            "p": f"predicts the outcome, and differs between the arms ({words.p_value(value)})",
             "rows": f"{value:,.0f} rows at one end all have the same {target}",
         }
-        text = texts.get(own["measure"], f"{own['measure']} {value:.3f} with the {target}")
+        predicts = f"predicts the {target}{' perfectly' * (value > 0.9995)}"
+        text = texts.get(own["measure"], f"{predicts} ({own['measure']} {value:.3f})")
         details.append(("Suspect", f"{short(own['feature'])}: {text}"))
     details += [("Not tested", note) for note in found["notes"]]
     details += [("Advice", text) for text in advised[1:]]
@@ -108,7 +110,7 @@ def tag(found: Check | None) -> tuple[str, str]:
         return "caution", "not checked"
     if found["stops"] or not found["tests"]:
         return "problem", "check fails"
-    return ("ok", "balanced") if found["ok"] else ("caution", "check warns")
+    return ("ok", "passed the check") if found["ok"] else ("caution", "check warns")
 
 
 def message(found: Check) -> str:
@@ -185,14 +187,14 @@ def _summary(found: TrialSummary, outcome: Outcome) -> Brief:
         effect, p_value = Estimate(value=own.effect), ""
         if math.isfinite(own.standard_error):
             effect = Estimate(value=own.effect, lower=own.low, upper=own.high)
-            p_value = f", p {words.p_value(own.p_value)}"
+            p_value = f", {words.p_value(own.p_value)}"
         name = f"Effect of {words.labelled(treatment, own.name)}"
         facts.append((name, words.effect(effect, outcome) + p_value))
     features = f"{found.n_features:,} feature{'s' * (found.n_features != 1)}"
-    by = "" if treatment == "treatment" else f" by {short(treatment)}"
+    name = "" if found.name == "the table" else f"{short(found.name)}: "
     return in_words(
-        f"{short(found.name)}: {found.n_rows:,} rows, {features}; outcome "
-        f"{short(found.outcome_name)}{by}.",
+        f"{name}{found.n_rows:,} rows, {features}; outcome: {short(found.outcome_name)}; "
+        f"treatment: {short(treatment)}.",
         facts,
     )
 
@@ -211,7 +213,7 @@ def _(found: TrialCheck) -> Brief:
             facts.append((words.everyone(name), words.effect(own.effect, roles.outcome)))
             if own.detectable is not None:
                 least = words.rate(own.detectable, roles.outcome, own.effect)
-                power = f"detects an average effect of {least} (80% power)"
+                power = f"80% chance to detect an effect of {least} or more"
                 facts.append((f"{start}Power", power))
         details += [(start + title, value) for title, value in check_brief(check).details]
     rows = [found.arms[0].rows[0], *(own.rows[1] for own in found.arms)]
@@ -229,9 +231,10 @@ def _(found: TrialCheck) -> Brief:
     first = f"{arm}: {verdict(bad)}" if several and not bad["ok"] else verdict(bad)
     harmful = [words.arm_name(roles, own.arm) for own in found.arms if words.side(own.effect) < 0]
     if harmful and not found.failed:
-        first += f" On average {words.joined(harmful) if several else 'the treatment'} did harm"
-        lower = f" (unless lower {short(roles.outcome.name)} is better: --lower-is-better)"
-        first += "." if roles.outcome.lower_is_better else f"{lower}."
+        first += f" On average {words.joined(harmful) if several else 'the treatment'} did harm."
+        if not roles.outcome.lower_is_better:
+            lower = f"lower values of {short(roles.outcome.name)} are better"
+            first += f" If {lower}, add --lower-is-better."
     asked = [text for check in checks for text in questions(check)]
     step = f"auucmax fit, with the same options{' and --drop-missing-outcomes' * (n_lost > 0)}"
     step = f"answer the questions about the trial, then {step}" if asked else step

@@ -159,6 +159,18 @@ def up_or_down(
     return f"{text} ({amount(lower)} to {amount(upper)})"
 
 
+def more(found: Estimate, what: str) -> str:
+    """Format the difference of a total as more or less of it.
+
+    >>> more(Estimate(value=-300.0, lower=-500.0, upper=-100.0), "visits")
+    '300 fewer visits (100 to 500)'
+    """
+    if found.value >= 0:
+        return estimate(found, unit=f"more {what}")
+    less = "fewer" if what.split()[0].endswith("s") else "less"
+    return estimate(found.scaled(-1.0), unit=f"{less} {what}")
+
+
 def side(found: Estimate) -> int:
     """1 if the interval lies above 0, -1 if it lies below, 0 if neither or unknown."""
     return ((found.lower or 0) > 0) - ((found.upper or 0) < 0)
@@ -196,9 +208,11 @@ def model_name(name: str, outcome: Outcome) -> str:
 def policy_name(against: str) -> str:
     """Descriptive name of a simpler policy."""
     if against == "random":
-        return "the same arms assigned at random"
+        return "assigning the arms at random"
     arm = against.removeprefix("everyone: ")
-    return f"{short(arm)} for everyone" if arm != against else f"targeting {short(against)} alone"
+    return (
+        f"{short(arm)} for everyone" if arm != against else f"targeting with {short(against)} only"
+    )
 
 
 def everyone(arm: str = "") -> str:
@@ -237,10 +251,12 @@ def percent(share: float) -> str:
 def p_value(value: float) -> str:
     """Format a p-value.
 
-    >>> p_value(0.0312), p_value(1e-7)
-    ('0.031', 'below 0.0001')
+    >>> p_value(0.0312), p_value(1.0), p_value(1e-7)
+    ('p = 0.031', 'p = 1.00', 'p < 0.0001')
     """
-    return "below 0.0001" if value < 1e-4 else f"{value:.2g}"
+    if value < 1e-4:
+        return "p < 0.0001"
+    return f"p = {value:.2f}" if value > 0.995 else f"p = {value:.2g}"
 
 
 _WHY = {

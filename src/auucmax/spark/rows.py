@@ -113,10 +113,10 @@ class SparkRows(Rows):
         self._is_small = False  # whether few partitions have rows, once that is known
 
     def keep_order(self) -> None:
-        """Raise an error if later readings have another row order.
+        """Require the same row order in all later passes over the data.
 
-        Keys, which assign rows to parts, depend on the order. Another number of rows is an error in
-        any case.
+        Keys, which assign rows to folds and parts, depend on the order. A different number of rows
+        is always an error.
         """
         self._order_matters = True
 

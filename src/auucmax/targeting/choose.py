@@ -263,7 +263,7 @@ def _best(net: Floats) -> Indices:
 
 
 def _use(arm: Indices, cost: Floats) -> Floats:
-    """Use of each limit, (2 K + 1,)."""
+    """Amount used of each limit, (2 K + 1,)."""
     counts = np.bincount(arm + 1, minlength=cost.shape[1])[1:]
     return np.concatenate([[cost[np.arange(len(arm)), arm].sum()], counts, -counts])
 
