@@ -6,6 +6,10 @@ import pytest
 from tests.cli.commands import numbers, result_of, run
 from tests.model.trial_table import trial_table
 
+from auucmax import InputError, load
+from auucmax.data import databases
+from auucmax.data.reading import read_table
+
 
 @pytest.mark.gate
 def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_path):
@@ -137,3 +141,32 @@ def test_harm_is_the_verdict_of_every_command(tmp_path):
         f"-o {tmp_path}/a.csv"
     )
     assert assigned["decision"]["state"] == "harm"
+
+
+@pytest.mark.filterwarnings("ignore:'joined' of people.parquet is read as")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_larger_than_memory_is_scored_in_batches(files, tmp_path, monkeypatch, kind):
+    people = pd.concat([pd.read_csv(files.new)] * 5, ignore_index=True)
+    people["person"] = [f"p{k}" for k in range(len(people))]
+    assert len(people) > 2_048  # DuckDB's smallest batch
+    source = tmp_path / f"people.{kind}"
+    people.to_csv(source, index=False) if kind == "csv" else people.to_parquet(source)
+    command = f"target {files.model} {source} --share .3 -o {tmp_path}/list.csv"
+    assert run(command).exit_code == 0
+    whole = pd.read_csv(tmp_path / "list.csv")
+    monkeypatch.setenv("AUUCMAX_MEMORY_MB", "0.01")
+    monkeypatch.setattr(databases, "_BATCH", 1)
+    model, sizes = load(files.model), []
+
+    def each(rows):
+        sizes.append(len(rows))
+        return model.narrow(rows)
+
+    narrow = read_table(source, each=each)
+    assert len(sizes) > 1
+    assert sum(sizes) == len(people)
+    assert run(command).exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "list.csv"), whole)
+    with pytest.raises(InputError) as error:
+        model.target(narrow, share=0.3, reasons=True)
+    assert error.value.parameter == "reasons"

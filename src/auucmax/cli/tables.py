@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 Source = dict[str, Any]  # query, decimal and encoding
 
 
-def read_rows(data: str, source: Source, model: UpliftModel | None = None) -> pd.DataFrame:
+def read_rows(
+    data: str, source: Source, model: UpliftModel | None = None, **options: Any
+) -> pd.DataFrame:
     """Read a table and check its decimal sign against that of the ``model``."""
     from auucmax._progress import working_on
     from auucmax.data.databases import check_decimal
     from auucmax.data.reading import read_table
 
     with working_on("reading"):
-        table = read_table(data, **source)
+        table = read_table(data, **source, **options)
     if model is not None:
         check_decimal(table, model.info.decimal, list(model.inputs))
     return table

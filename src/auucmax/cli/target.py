@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -88,9 +89,11 @@ def target(
     costs = amounts("cost", cost)
     fitted = read_model(model, new_levels)
     unwanted = None if exclude is None else read_ids(exclude, fitted)
+    # Reasons need the features of the chosen in memory.
+    each = None if reasons else partial(fitted.narrow, columns=limits.columns(fitted.arms))
     found = fitted.target(
-        read_rows(new, source, fitted), share=share, budget=budget, cost=costs, value=value,
-        limits=limits, exclude=unwanted, reasons=reasons,
+        read_rows(new, source, fitted, each=each), share=share, budget=budget, cost=costs,
+        value=value, limits=limits, exclude=unwanted, reasons=reasons,
     )  # fmt: skip
     write_table(found.people if everyone else found.chosen(), output)
     remark = ""

@@ -30,6 +30,7 @@ _AS_TEXT = re.compile("JSON|UUID|TIME|TIME WITH TIME ZONE|INTERVAL|BIT|ENUM.*")
 _WHOLE = re.compile(r"U?HUGEINT|UBIGINT|DECIMAL\(\d+,0\)")
 _ZONED = re.compile(r"TIMESTAMP.*(TZ|ZONE).*")
 _CONNECT_SECONDS = 15
+_BATCH = 128  # of DuckDB's vectors of 2,048 rows
 _LOOKED_AT = 10_000  # rows that show how much memory all rows take, about
 BUCKET, N_BUCKETS = "auucmax_bucket", 2**20  #: rows are hashed into; a sample is the first ones
 DECIMAL, GUESSED = "auucmax decimal", "auucmax guessed"  #: in the attrs of a frame: see TextTypes
@@ -257,10 +258,12 @@ def read_sql(
     infer: bool = False,
     is_csv: bool = False,
     decimal: str | None = None,
+    each: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """Read columns of the SQL ``table``, or with ``draw`` a sample of its rows.
 
-    ``infer``: texts may be numbers or dates, as in files.
+    ``infer``: texts may be numbers or dates, as in files. ``each``: applied to batches of a table
+    that does not fit into memory.
     """
     relation = db.sql(table)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
@@ -291,11 +294,21 @@ def read_sql(
         rows: pd.DataFrame = db.sql(sql).df()
         return rows
 
+    def finished(rows: pd.DataFrame) -> pd.DataFrame:
+        for c in zoned:
+            rows[c] = rows[c].dt.tz_localize("UTC")
+        return rows
+
     if draw is not None:
         sql = draw.sql(sql, name, read, f"hash({{}}) % {N_BUCKETS}")
-    frame = read(sql).drop(columns=BUCKET, errors="ignore")
-    for c in zoned:
-        frame[c] = frame[c].dt.tz_localize("UTC")
+    ((n_rows,),) = db.execute(f"SELECT count(*) FROM ({table})").fetchall() if each else ((0,),)
+    if each is not None and n_rows > most_rows(finished(read(f"{sql} LIMIT {_LOOKED_AT}"))):
+        result, parts = db.execute(sql), []
+        while len(rows := result.fetch_df_chunk(_BATCH)):
+            parts.append(each(finished(rows)))
+        frame = pd.concat(parts, ignore_index=True)
+    else:
+        frame = finished(read(sql).drop(columns=BUCKET, errors="ignore"))
     if infer:
         frame.attrs |= {DECIMAL: found.sign, GUESSED: found.guessed}
     return frame

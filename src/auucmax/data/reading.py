@@ -20,7 +20,7 @@ import re
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -96,6 +96,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    each: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """The rows of a file, of a folder of files, or of a database query.
 
@@ -113,6 +114,8 @@ def read_table(
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
         with ",", ``1,234`` is less than two and ``1.234`` more than a thousand.
     encoding : of the text of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
+    each : if the table takes more than a quarter of the free memory, this function is applied to
+        batches of its rows, and their results are the frame: see ``UpliftModel.narrow``.
 
     Returns
     -------
@@ -150,7 +153,7 @@ def read_table(
 'age', 'town'. Did you mean 'age'?
     >>> folder.cleanup()
     """
-    return _rows(source, query, columns, decimal, encoding, None)
+    return _rows(source, query, columns, decimal, encoding, each=each)
 
 
 def read_sample(
@@ -170,7 +173,7 @@ def read_sample(
     """
     if max_rows is not None:
         max_rows = check_whole(max_rows, "max_rows", 1)
-    return _rows(source, query, None, decimal, encoding, Draw(by, max_rows))
+    return _rows(source, query, None, decimal, encoding, draw=Draw(by, max_rows))
 
 
 def _rows(
@@ -179,7 +182,9 @@ def _rows(
     columns: Sequence[str] | None,
     decimal: str | None,
     encoding: str | None,
-    draw: Draw | None,
+    *,
+    draw: Draw | None = None,
+    each: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     address = str(source)
     files: list[str] = []
@@ -212,11 +217,11 @@ def _rows(
                 sql = f"FROM {COPY}"
             else:
                 sql = _sql_of(db, own, kind, name, query)
-            if draw is not None and draw.max_rows is None and surely_fits(files, kind):
-                draw = None
+            if surely_fits(files, kind):
+                draw, each = draw if draw is not None and draw.max_rows else None, None
             frame = read_sql(
                 db, sql, name, columns=columns, draw=draw, infer=bool(files) and kind != "database",
-                is_csv=kind == "csv", decimal=decimal,
+                is_csv=kind == "csv", decimal=decimal, each=each,
             )  # fmt: skip
     if not len(frame):
         raise NoRowsError(

@@ -175,6 +175,8 @@ def target(
     reasons : bool, default False
         Add the columns that move the score of each of the chosen most.
 
+    A table that does not fit into memory is passed as ``read_table(path, each=model.narrow)``.
+
     What to expect comes from the curve that was kept with the model. With limits, costs of single
     people or other cost ratios than those of the fit the policy is another one: nothing is known
     but the sum of the uplifts.
@@ -202,8 +204,16 @@ def target(
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if not limits.cost_column:
         check_terms(terms, evidence)
-    table = table_of(people, [*model.columns, *of_limits], model.roles.columns)
-    scores = model.scores(table)
+    needed = model.columns
+    if is_narrow := set(model.narrow_names) <= set(getattr(people, "columns", ())):
+        needed = model.narrow_names
+    if is_narrow and reasons:
+        raise InputError(
+            "reasons", "left out where the table has scores in place of features", "both",
+            "Leave them out.",
+        )  # fmt: skip
+    table = table_of(people, [*needed, *of_limits], model.roles.columns)
+    scores = table[needed].to_numpy(np.float64) if is_narrow else model.scores(table)
     names, left_out = _people(model, table, exclude)
     place = names.index.to_numpy()
     scores = scores[place]

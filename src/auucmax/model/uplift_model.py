@@ -110,6 +110,21 @@ class UpliftModel(Shown):
             raise InputError("the table", "a table with rows to score", "none", "Check its source.")
         return np.column_stack([one.score(frame) for one in self.scorers])
 
+    def narrow(self, rows: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
+        """Rows with their scores in place of the features, as :meth:`target` takes them.
+
+        For tables that do not fit into memory: ``read_table(path, each=model.narrow)``. ``columns``
+        are kept beside the id.
+        """
+        names = dict.fromkeys([self.roles.id, *columns])
+        kept = rows[[name for name in names if name in rows.columns]].reset_index(drop=True)
+        return pd.concat([kept, pd.DataFrame(self.scores(rows), columns=self.narrow_names)], axis=1)
+
+    @property
+    def narrow_names(self) -> list[str]:
+        """Names of the columns of scores, one for each arm."""
+        return [f"auucmax score {arm}" for arm in self.arms]
+
     def predict(self, frame: Any) -> Floats:
         """Predict scores, (n,) for one arm and (n, K) for several.
 
