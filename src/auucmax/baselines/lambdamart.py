@@ -265,7 +265,7 @@ class UpliftLambdaMART(UpliftEstimator):
     def _run(
         self, rows: ArrayRows, seed: int, rng: Generator, held_out: ArrayRows | None = None
     ) -> _Run:
-        """A booster of these rows, before its first tree."""
+        """Booster for these rows, before its first tree."""
         n = len(rows.y)
         params = {
             "num_leaves": int(self.n_leaves),

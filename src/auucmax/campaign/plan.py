@@ -231,7 +231,7 @@ class TrialPlan(Result):
     lines : what is needed for each statement.
     power : wanted power.
     outcome : of the model; without one it has no name.
-    n_arms, arms : arms beside the control, and their labels if a model of several knows them.
+    n_arms, arms : arms besides the control, and their labels if a model of several knows them.
     treated_share : of the rows, in all arms together.
     n_rows : the size that was asked for.
     """
@@ -317,7 +317,7 @@ def plan_trial(
     treated_share : float, optional
         Of the rows, in all arms together; .5 by default.
     n_arms : int, default 1
-        Arms beside the control, of equal shares. Each is compared with the control at levels that
+        Arms besides the control, of equal shares. Each is compared with the control at levels that
         hold together; rows are those of the whole trial.
     n_rows : int, optional
         A size to report power and width of; by default the one that is needed.

@@ -18,7 +18,7 @@ one size, which are wider and simpler, are in ``fixed_bets.py``.
 **Dealings.** One dealing of rows into blocks leaves luck in the bound, and with it a temptation to
 try seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its expectation at most
 1; hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter. Of very many rows
-there are fewer dealings: luck is small beside what they would cost.
+there are fewer dealings: luck is small compared with what they would cost.
 
 **Strides.** Far below the bound one grid value in 25 is tried: if its wealth reaches 1000/delta,
 the 24 below it are rejected with it. A thousandth of delta pays for that.

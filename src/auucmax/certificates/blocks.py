@@ -142,7 +142,7 @@ class BlockDesign:
         ends = even_ends(np.array([n_treated, n_control]), size, LARGEST_PART)
         n_blocks, n_used = ends.shape[1], ends[:, -1].sum()
         # Noise of the average over re-dealings falls as their number times the size of a block. Of
-        # very many rows it is small beside what they would cost.
+        # very many rows it is small compared with what they would cost.
         most = max(2.0, 2e12 / n_units**2)
         n_redealings = int(np.clip(240 * n_blocks / n_used, min(8.0, most), most))
         if not pilot:
@@ -181,8 +181,8 @@ class BlockDesign:
 def block_size(n_units: int) -> float:
     """The recommended number of rows per block.
 
-    Small blocks keep the floor small beside a block's deviation, which shrinks as the root of its
-    size; large ones are quicker. In between: a size that grows with the root of n.
+    Small blocks keep the floor small compared with a block's deviation, which shrinks as the root
+    of its size; large ones are quicker. The size recommended here grows with the root of n.
     """
     return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
 

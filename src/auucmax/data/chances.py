@@ -47,7 +47,7 @@ ArmColumns = tuple[tuple[str, ...], ...]  #: (arm, column with its chance) of ea
 def arm_columns(
     given: Mapping[str, str] | str, labels: Iterable[str], columns: Sequence[str]
 ) -> ArmColumns:
-    """Propensity columns of several arms: of all labels but one, which has the rest.
+    """Propensity columns of all labels but one, whose propensity is the rest.
 
     ``given``: by label; or the word that columns begin with, as ``assign`` writes them.
 
@@ -113,7 +113,7 @@ def chance_weights(treated: Bools, chance: Floats, people: Floats | None = None)
 
 
 def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools:
-    """A random subset of rows in which all had the same propensity, as a mask (n,).
+    """Draw rows so that all of them had the same propensity; returns a mask (n,).
 
     With odds o = chance / (1 - chance) and r their geometric mean, a treated row is kept with
     probability min(1, r / o), a control with min(1, o / r): among kept rows of any features the

@@ -84,7 +84,7 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
     if numbers is None:
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         if len(texts) > max(10, 0.5 * counts.sum()):
-            return f"{name} (nearly every row has another value: {len(texts):,} values)"
+            return f"{name} (it has {len(texts):,} values, a different one in nearly every row)"
         order = np.argsort(-counts, kind="stable")
         levels = [texts[j] for j in order if texts[j] not in MISSING_TEXTS][:MOST_LEVELS]
         places, others = places_of(texts, levels)

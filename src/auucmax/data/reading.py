@@ -240,7 +240,7 @@ def table_of(
 def check_form(
     kind: str, name: str, query: str | None, decimal: str | None, encoding: str | None
 ) -> None:
-    """Check the options of a table.
+    """Check the options for reading a table.
 
     >>> check_form("csv", "rows.csv", None, ";", None)
     Traceback (most recent call last):

@@ -73,7 +73,7 @@ class LinearObjective:
         return LinearObjective(some, self.levels, self.weights, self.surrogate, self.factor)
 
     def convex(self) -> LinearObjective:
-        """This objective or, if its surrogate is not convex, that of s_poly."""
+        """This objective or, if its surrogate is not convex, the one with s_poly."""
         if self.surrogate.convex:
             return self
         how = self.rows, self.levels, self.weights, _CONVEX, self.factor

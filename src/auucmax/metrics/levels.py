@@ -48,7 +48,7 @@ _SHARES_AT_ONCE = 128
 
 
 class RowOptions(TypedDict, total=False):
-    """Options of all metrics: what is known of the rows beside y, score and treatment."""
+    """Options of all metrics: what is known of the rows besides y, score and treatment."""
 
     sample_weight: ArrayLike | None
     propensity: ArrayLike | None

@@ -214,7 +214,7 @@ def fit(
 
 
 def _usable(trial: Trial) -> Trial:
-    """The randomised rows, with column names as texts."""
+    """The randomised rows, with column names as strings."""
     if trial.sample_weight is not None:
         raise InputError(
             "trial.sample_weight", "left out of a fit", "weights",
