@@ -4,8 +4,8 @@ fit     AUUC-max in memory and from Parquet files, without a choice of the norm 
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
 command ``auucmax fit`` with its defaults, and of AUUC-max alone, from Parquet and from CSV
-larger  a table larger than memory: ``auucmax fit`` on a sample, and the SQL of the model over all
-        rows by DuckDB, which may use 4 GB
+larger  a table of 29 GB, larger than memory: ``auucmax fit`` on a sample of it, the SQL of the model
+        over all rows by DuckDB, which may use 4 GB, and ``auucmax target`` over all rows
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
         from a cached DataFrame: AUUC-max packs its columns, Spark ML assembles them to vectors and
@@ -81,6 +81,9 @@ def cases(*, quick: bool = False) -> list[Case]:
                 "larger", "auucmax fit on a sample", WIDE_ROWS, WIDE, f"{__name__}:larger_fit", {}
             ),
             Case("larger", "SQL over all rows", WIDE_ROWS, WIDE, f"{__name__}:larger_scores", {}),
+            Case(
+                "larger", "auucmax target, all rows", WIDE_ROWS, WIDE, f"{__name__}:larger_list", {}
+            ),
         ]
     return found
 
@@ -283,6 +286,16 @@ def larger_scores() -> Callable[[], Any]:
             assert db.sql(f"SELECT count(*) FROM '{scores}'").fetchone() == (WIDE_ROWS,)
 
     return call
+
+
+def larger_list() -> Callable[[], Any]:
+    """The best 30% of all rows in a Parquet file, by the command."""
+    from auucmax.cli import app
+
+    people = wide_rows()
+    line = ["target", str(people.with_suffix(".auucmax")), str(people), "--share", ".3"]
+    output = str(people.with_suffix(".list.parquet"))
+    return lambda: app([*line, "-o", output], standalone_mode=False)
 
 
 # On Spark
