@@ -4,8 +4,8 @@ fit     AUUC-max in memory and from Parquet files, without a choice of the norm 
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
 command ``auucmax fit`` with its defaults, and of AUUC-max alone, from Parquet and from CSV
-larger  a table of 29 GB, larger than memory: ``auucmax fit`` on a sample of it, the SQL of the model
-        over all rows by DuckDB, which may use 4 GB, and ``auucmax target`` over all rows
+larger  a table of 29 GB, larger than memory: ``auucmax fit`` on a sample of it, the SQL of the
+        model over all rows by DuckDB, which may use 4 GB, and ``auucmax target`` over all rows
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
         from a cached DataFrame: AUUC-max packs its columns, Spark ML assembles them to vectors and
