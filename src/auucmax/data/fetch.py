@@ -378,10 +378,10 @@ def load_hillstrom(
     --------
     >>> from auucmax.data.fetch import load_hillstrom
     >>> load_hillstrom()
-    Hillstrom, Womens E-Mail: 42,693 rows, 22 features; outcome visit by segment.
+    Hillstrom, Womens E-Mail: 42,693 rows, 22 features; outcome: visit; treatment: segment.
       No E-Mail                21,306 rows (49.9%), mean 10.62 per 100 people
       Womens E-Mail            21,387 rows (50.1%), mean 15.14 per 100 people
-      Effect of Womens E-Mail  +4.5 visits per 100 people (3.9 to 5.2), p below 0.0001
+      Effect of Womens E-Mail  +4.5 visits per 100 people (3.9 to 5.2), p < 0.0001
     """
     check_choice(arm, "arm", (*ARMS, "any", "all"))
     check_choice(outcome, "outcome", OUTCOMES)

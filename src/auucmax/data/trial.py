@@ -142,10 +142,10 @@ class Trial(Shown):
     >>> trial.treatment
     array([0, 0, 0, 1, 1, 1], dtype=int8)
     >>> print(trial)
-    trial: 6 rows, 1 feature; outcome y.
+    trial: 6 rows, 1 feature; outcome: y; treatment: treatment.
       none            3 rows (50.0%), mean 33.33 per 100 people
       mail            3 rows (50.0%), mean 66.67 per 100 people
-      Effect of mail  +33 y per 100 people (-98 to 164), p 0.52
+      Effect of mail  +33 y per 100 people (-98 to 164), p = 0.52
     """
 
     X: pd.DataFrame

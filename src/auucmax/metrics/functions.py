@@ -117,8 +117,7 @@ def auuc_inference(
     >>> from auucmax import load_hillstrom
     >>> trial = load_hillstrom()
     >>> print(auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment))
-    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p below
-    0.0001.
+    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p < 0.0001.
       AUUC  0.03045 (0.02666 to 0.03425)
       Rows  42,693, intervals at 95%
     """
@@ -152,7 +151,7 @@ def auuc_difference(
     >>> trial = load_hillstrom()
     >>> a, b = trial.X["womens"], trial.X["newbie"]
     >>> print(auuc_difference(trial.y, a, b, treatment=trial.treatment))
-    The first score ranks better: AUUC +0.00639 (0.00421 to 0.00857), p below 0.0001.
+    The first score ranks better: AUUC +0.00639 (0.00421 to 0.00857), p < 0.0001.
       Rows  42,693, intervals at 95%
     """
     more: Any = {"treatment": treatment, "outcome_model": outcome_model, "groups": groups, **rows}

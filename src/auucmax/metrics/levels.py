@@ -69,8 +69,7 @@ class Levels:
     >>> levels
     Levels(42,693 rows, 2 different scores)
     >>> print(levels.inference())
-    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p below
-    0.0001.
+    The ranking beats random targeting: gain +0.00768 (0.00612 to 0.00923) per person, p < 0.0001.
       AUUC  0.03045 (0.02666 to 0.03425)
       Rows  42,693, intervals at 95%
     >>> levels.band(shares=[0.5, 1.0]).uplift.round(4).tolist()
