@@ -204,9 +204,9 @@ def target(
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if not limits.cost_column:
         check_terms(terms, evidence)
-    needed = model.columns
-    if is_narrow := set(model.narrow_names) <= set(getattr(people, "columns", ())):
-        needed = model.narrow_names
+    needed, is_narrow = model.columns, False
+    if isinstance(people, pd.DataFrame) and {*model.narrow_names} <= {*people.columns}:
+        needed, is_narrow = model.narrow_names, True
     if is_narrow and reasons:
         raise InputError(
             "reasons", "left out where the table has scores in place of features", "both",
