@@ -328,7 +328,7 @@ def test_what_is_refused_before_any_job(even, model, monkeypatch):
             "method should be one of 'auto'",
         ),
         (on_spark.fit, {"df": even, "features": []}, "should be a list of names"),
-        (on_spark.fit, {"df": even, "features": ["x0", None]}, "named by texts, got None"),
+        (on_spark.fit, {"df": even, "features": ["x0", None]}, "with the column 'None'"),
     ]
     for function, arguments, message in cases:
         with pytest.raises(ValueError, match=message) as caught:
