@@ -719,3 +719,16 @@ def test_a_table_tells_by_which_sign_its_texts_were_read(lines, option, decimal,
         else:
             check_decimal(found, other, ["a", "b"])
     check_decimal(pd.DataFrame({"a": [1.5]}), ",", ["a"])
+
+
+def test_stata_files(tmp_path):
+    rows = pd.DataFrame({
+        "age": [30.0, np.nan, 41.5], "town": ["Oslo", "Rome", "Rome"],
+        "day": pd.to_datetime(["2024-01-31", "2024-02-01", None]),
+    })  # fmt: skip
+    rows.to_stata(tmp_path / "rows.dta", write_index=False, convert_dates={"day": "td"})
+    found = read_table(tmp_path / "rows.dta")
+    assert found["age"].to_numpy(float, na_value=np.nan).tolist()[::2] == [30.0, 41.5]
+    assert found["age"].isna().tolist() == [False, True, False]
+    assert found["town"].tolist() == ["Oslo", "Rome", "Rome"]
+    assert found["day"].dt.strftime("%Y-%m-%d").tolist()[:2] == ["2024-01-31", "2024-02-01"]
