@@ -22,6 +22,7 @@ weight of its three relevances: O(n log n) for the ranks and O(n_bins^2) for all
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -125,6 +126,7 @@ LARGEST_GROUP = 10_000  # what LightGBM's ranker accepts
 MANY_ROWS = 20_000  # with fewer, threads wait more than they work
 
 
+@dataclass(eq=False, repr=False)
 class UpliftLambdaMART(UpliftEstimator):
     """Boosted trees that rank: treated responders above the rest, control responders below.
 
@@ -188,34 +190,18 @@ class UpliftLambdaMART(UpliftEstimator):
     needs_binary: ClassVar[bool] = True
     _allows_missing = True
 
-    def __init__(
-        self,
-        gain: str = "pcg",
-        *,
-        n_trees: int = 200,
-        n_leaves: int = 8,
-        learning_rate: float = 0.05,
-        min_leaf_share: float = 0.05,
-        early_stopping: str | None = "cv",
-        patience: int = 30,
-        n_bins: int = 256,
-        group_size: int = 500,
-        n_jobs: int | None = None,
-        random_state: int | Generator | None = None,
-        control: Any = None,
-    ) -> None:
-        self.gain = gain
-        self.n_trees = n_trees
-        self.n_leaves = n_leaves
-        self.learning_rate = learning_rate
-        self.min_leaf_share = min_leaf_share
-        self.early_stopping = early_stopping
-        self.patience = patience
-        self.n_bins = n_bins
-        self.group_size = group_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.control = control
+    gain: str = "pcg"
+    _: KW_ONLY
+    n_trees: int = 200
+    n_leaves: int = 8
+    learning_rate: float = 0.05
+    min_leaf_share: float = 0.05
+    early_stopping: str | None = "cv"
+    patience: int = 30
+    n_bins: int = 256
+    group_size: int = 500
+    n_jobs: int | None = None
+    random_state: int | Generator | None = None
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ class MinimaxSolution:
     beta: Floats
 
 
+@dataclass(eq=False, repr=False)
 class MinimaxLinear(UpliftEstimator):
     """MML: uplift when outcome and treatment are never seen together (Yamane et al. 2018).
 
@@ -85,22 +86,12 @@ class MinimaxLinear(UpliftEstimator):
     46
     """
 
-    def __init__(
-        self,
-        *,
-        design: str = "pure-arms",
-        r_f: float = 0.01,
-        r_g: float = 0.01,
-        scale: str = "min-max",
-        random_state: int | Generator | None = None,
-        control: Any = None,
-    ) -> None:
-        self.design = design
-        self.r_f = r_f
-        self.r_g = r_g
-        self.scale = scale
-        self.random_state = random_state
-        self.control = control
+    _: KW_ONLY
+    design: str = "pure-arms"
+    r_f: float = 0.01
+    r_g: float = 0.01
+    scale: str = "min-max"
+    random_state: int | Generator | None = None
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -35,7 +35,6 @@ class NetworkEstimator(UpliftEstimator):
     patience: int = 10
     validation_share: float = 0.2
     random_state: int | Generator | None = None
-    control: Any = None
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

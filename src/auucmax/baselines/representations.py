@@ -6,6 +6,7 @@ imbalanced treatment and control conditions" (2018).
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,13 +15,14 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
-from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
+from auucmax.estimators.base import count_parameters, row_weights
 from auucmax.estimators.meta import OverBaseModel, default_model, fit_model, mean_outcome
 
 ORDERS = ("control-first", "treatment-first")
 
 
-class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
+@dataclass(eq=False, repr=False)
+class DependentDataRepresentation(OverBaseModel):
     """DDR: the model of one arm takes the prediction of the other arm's model as a feature.
 
     With ``order="control-first"``
@@ -56,12 +58,8 @@ class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
 
     _adds_columns: ClassVar[bool] = True
 
-    def __init__(
-        self, estimator: Any = None, *, order: str = "control-first", control: Any = None
-    ) -> None:
-        self.estimator = estimator
-        self.order = order
-        self.control = control
+    _: KW_ONLY
+    order: str = "control-first"
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
@@ -87,7 +85,8 @@ class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
         return sign * (mean_outcome(second, _with_prediction(X, first)) - mean_outcome(first, X))
 
 
-class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
+@dataclass(eq=False, repr=False)
+class SharedDataRepresentation(OverBaseModel):
     """SDR: one model for both arms, with shared columns and a scaled copy of them for each arm.
 
         treated row -> [x, s x, 0, 1]        control row -> [x, 0, s x, 0]
@@ -135,18 +134,9 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
 
     _adds_columns: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        arm_scale: float = 1.0,
-        treatment_column: bool = True,
-        control: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.arm_scale = arm_scale
-        self.treatment_column = treatment_column
-        self.control = control
+    _: KW_ONLY
+    arm_scale: float = 1.0
+    treatment_column: bool = True
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -235,6 +235,7 @@ def _covering(first: NDArray[np.intp], last: NDArray[np.intp], weight: Floats, s
     return np.asarray(np.cumsum(change)[:-1])
 
 
+@dataclass(eq=False, repr=False)
 class SVMDifferentialPrediction(UpliftEstimator):
     """Support vector machine for differential prediction (Kuusisto et al., ECML 2014).
 
@@ -287,22 +288,12 @@ class SVMDifferentialPrediction(UpliftEstimator):
 
     needs_binary: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        weights: str | tuple[float, float] = "lambda",
-        scale: str = "min-max",
-        tolerance: float = 1e-6,
-        max_steps: int = 300,
-        control: Any = None,
-    ) -> None:
-        self.C = C
-        self.weights = weights
-        self.scale = scale
-        self.tolerance = tolerance
-        self.max_steps = max_steps
-        self.control = control
+    C: float = 1.0
+    _: KW_ONLY
+    weights: str | tuple[float, float] = "lambda"
+    scale: str = "min-max"
+    tolerance: float = 1e-6
+    max_steps: int = 300
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, Self
@@ -55,6 +56,7 @@ REFIT_TOLERANCE = 1e-7  #: of the fit on all rows, which begins near its end
 FOLD_TOLERANCE = 1e-4  #: of the fits that are only compared
 
 
+@dataclass(eq=False, repr=False)
 class AUUCMax(UpliftEstimator):
     """Linear ranking model that maximises AUUC (Algorithm 1 of Betlei, Diemert and Amini).
 
@@ -133,32 +135,17 @@ class AUUCMax(UpliftEstimator):
     0.031
     """
 
-    def __init__(
-        self,
-        surrogate: str | Surrogate = "s_poly",
-        *,
-        weights: str | tuple[float, float] = "lambda",
-        norm: float | None = None,
-        selection: str | None = "cv",
-        grid: str | Sequence[float] = "relative",
-        scale: str = "min-max",
-        solver: str = "auto",
-        learning_rates: Sequence[float] = (5e-4, 1e-3),
-        delta: float = 0.05,
-        random_state: int | None = None,
-        control: Any = None,
-    ) -> None:
-        self.surrogate = surrogate
-        self.weights = weights
-        self.norm = norm
-        self.selection = selection
-        self.grid = grid
-        self.scale = scale
-        self.solver = solver
-        self.learning_rates = learning_rates
-        self.delta = delta
-        self.random_state = random_state
-        self.control = control
+    surrogate: str | Surrogate = "s_poly"
+    _: KW_ONLY
+    weights: str | tuple[float, float] = "lambda"
+    norm: float | None = None
+    selection: str | None = "cv"
+    grid: str | Sequence[float] = "relative"
+    scale: str = "min-max"
+    solver: str = "auto"
+    learning_rates: Sequence[float] = (5e-4, 1e-3)
+    delta: float = 0.05
+    random_state: int | None = None
 
     def fit(
         self,

@@ -6,6 +6,7 @@ is here, too.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -158,13 +159,14 @@ def fold_codes(rows: ArrayRows, n_folds: int, seed: int, cut: float = 1.0) -> ND
     return fold
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class UpliftEstimator(BaseEstimator):
     """Base class: ``fit(X, y, *, treatment)``, ``predict(X)`` -> scores, ``score`` -> AUUC.
 
-    A subclass stores its parameters in ``__init__``, among them ``control`` (the label of the
-    control group when treatment is not 0/1), and writes ``_fit`` and ``_predict``, which may trust
-    their arguments. Requests for ``treatment`` are declared here, so users of metadata routing
-    never call ``set_fit_request``.
+    A subclass is a dataclass whose fields are its parameters (or stores them in ``__init__``, as
+    in scikit-learn) and writes ``_fit`` and ``_predict``, which may trust their arguments.
+    ``control`` is the label of the control group when treatment is not 0/1. Requests for
+    ``treatment`` are declared here, so users of metadata routing never call ``set_fit_request``.
     """
 
     __metadata_request__fit: ClassVar = {"treatment": True, "sample_weight": True}

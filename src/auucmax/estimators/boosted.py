@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -45,6 +45,7 @@ _LEAST_WEIGHT = 1e-3  # of a start, below which it is left out
 _RATE = 0.06
 
 
+@dataclass(eq=False, repr=False)
 class BoostedEffect(UpliftEstimator):
     """HB: boosted trees for base rate and treatment effect, with linear starts.
 
@@ -87,24 +88,13 @@ class BoostedEffect(UpliftEstimator):
 
     _allows_missing = True
 
-    def __init__(
-        self,
-        *,
-        base_rounds: Sequence[int] = BASE_ROUNDS,
-        effect_rounds: Sequence[int] = EFFECT_ROUNDS,
-        n_folds: int = N_FOLDS,
-        max_rows: int = MAX_ROWS,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        control: Any = None,
-    ) -> None:
-        self.base_rounds = base_rounds
-        self.effect_rounds = effect_rounds
-        self.n_folds = n_folds
-        self.max_rows = max_rows
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.control = control
+    _: KW_ONLY
+    base_rounds: Sequence[int] = BASE_ROUNDS
+    effect_rounds: Sequence[int] = EFFECT_ROUNDS
+    n_folds: int = N_FOLDS
+    max_rows: int = MAX_ROWS
+    n_jobs: int | None = None
+    random_state: int | None = None
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -8,6 +8,7 @@ as at most 1,000 knots with straight lines between them, each the mean of at lea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ MOST_KNOTS = 1_000
 LEAST_ROWS = 20  #: whose scores a knot is the mean of
 
 
+@dataclass(eq=False, repr=False)
 class UpliftEnsemble(UpliftEstimator):
     """Mean rank of a logistic model with shrunk interactions and of boosted trees.
 
@@ -65,16 +67,9 @@ class UpliftEnsemble(UpliftEstimator):
     True
     """
 
-    def __init__(
-        self,
-        estimators: Sequence[Any] | None = None,
-        *,
-        random_state: int | None = None,
-        control: Any = None,
-    ) -> None:
-        self.estimators = estimators
-        self.random_state = random_state
-        self.control = control
+    estimators: Sequence[Any] | None = None
+    _: KW_ONLY
+    random_state: int | None = None
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -13,13 +13,14 @@ are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on
 from __future__ import annotations
 
 import inspect
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, get_tags
@@ -31,10 +32,11 @@ from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weigh
 from auucmax.estimators.formula import Formula, Part
 
 
-class OverBaseModel(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class OverBaseModel(UpliftEstimator):
     """Base class of the reductions: their ``estimator`` and how it is fitted."""
 
-    estimator: Any
+    estimator: Any = None
     #: Whether columns are added to X, which then has to be an array of numbers.
     _adds_columns: ClassVar[bool] = False
 
@@ -83,7 +85,7 @@ class OverOneModel(OverBaseModel):
         return Formula((_part(self.model_, self._factor),), constant=self._shift)
 
 
-class TwoModels(OverBaseModel, UpliftEstimator):
+class TwoModels(OverBaseModel):
     """TM: one model of the outcome in each arm; the score is the difference of their predictions.
 
         score(x) = P(y = 1 | x, treated) - P(y = 1 | x, control)
@@ -116,10 +118,6 @@ class TwoModels(OverBaseModel, UpliftEstimator):
     0.031
     """
 
-    def __init__(self, estimator: Any = None, *, control: Any = None) -> None:
-        self.estimator = estimator
-        self.control = control
-
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         models = []
         for arm in (treated, ~treated):
@@ -135,7 +133,8 @@ class TwoModels(OverBaseModel, UpliftEstimator):
         return Formula((_part(self.treated_model_, 1.0), _part(self.control_model_, -1.0)))
 
 
-class ClassTransformation(OverOneModel, UpliftEstimator):
+@dataclass(eq=False, repr=False)
+class ClassTransformation(OverOneModel):
     """CVT: predict z = 1[y = t], whose probability is (1 + uplift) / 2; score = 2 P(z = 1) - 1.
 
     That identity needs as many treated as control rows. Where the arms differ in size, weights
@@ -166,18 +165,9 @@ class ClassTransformation(OverOneModel, UpliftEstimator):
     _factor, _shift = 2.0, -1.0
     needs_binary: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        balance: str = "weights",
-        propensity: float | None = None,
-        control: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.balance = balance
-        self.propensity = propensity
-        self.control = control
+    _: KW_ONLY
+    balance: str = "weights"
+    propensity: float | None = None
 
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         check_choice(self.balance, "balance", ("weights", "none"))
@@ -195,7 +185,8 @@ class ClassTransformation(OverOneModel, UpliftEstimator):
         self._fit_one(default_model(agrees), X, agrees, weight)
 
 
-class TransformedOutcome(OverOneModel, UpliftEstimator):
+@dataclass(eq=False, repr=False)
+class TransformedOutcome(OverOneModel):
     """MOM: regress a transformed outcome whose conditional mean is the uplift.
 
         target = y (t - e) / (e (1 - e)),        e = P(treated)
@@ -226,12 +217,8 @@ class TransformedOutcome(OverOneModel, UpliftEstimator):
     0.03
     """
 
-    def __init__(
-        self, estimator: Any = None, *, propensity: float | None = None, control: Any = None
-    ) -> None:
-        self.estimator = estimator
-        self.propensity = propensity
-        self.control = control
+    _: KW_ONLY
+    propensity: float | None = None
 
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         if self.estimator is not None and is_classifier(self.estimator):
@@ -244,7 +231,7 @@ class TransformedOutcome(OverOneModel, UpliftEstimator):
         self._fit_one(LinearRegression(), X, target, row_weights(sample_weight))
 
 
-class ResponseModel(OverOneModel, UpliftEstimator):
+class ResponseModel(OverOneModel):
     """Rank people by their expected outcome, ignoring the treatment.
 
         score(x) = P(y = 1 | x)
@@ -271,10 +258,6 @@ class ResponseModel(OverOneModel, UpliftEstimator):
     >>> model.n_parameters_
     23
     """
-
-    def __init__(self, estimator: Any = None, *, control: Any = None) -> None:
-        self.estimator = estimator
-        self.control = control
 
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         self._fit_one(default_model(y), X, y, row_weights(sample_weight))

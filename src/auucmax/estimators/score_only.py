@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from auucmax.data.hashing import Checksum
 from auucmax.estimators.base import UpliftEstimator, count_parameters
 
 
+@dataclass(eq=False, repr=False)
 class ScoreOnly(UpliftEstimator):
     """Wrap an external model or scoring function as an estimator.
 
@@ -73,16 +75,9 @@ class ScoreOnly(UpliftEstimator):
     0.03
     """
 
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        fit_with: Callable[..., Any] | None = None,
-        control: Any = None,
-    ) -> None:
-        self.model = model
-        self.fit_with = fit_with
-        self.control = control
+    model: Any = None
+    _: KW_ONLY
+    fit_with: Callable[..., Any] | None = None
 
     def fit(
         self,

@@ -15,7 +15,7 @@ All folds and strengths are minimised together, each step by one pass over the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,7 @@ _LEAST_WEIGHT = 1e-4  # of a strength, below which its model is left out
 _TOLERANCE = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class ShrunkInteractions(UpliftEstimator):
     """SI: logistic regression with shrunk interactions, averaged over penalties.
 
@@ -81,20 +82,11 @@ class ShrunkInteractions(UpliftEstimator):
 
     _allows_missing = True
 
-    def __init__(
-        self,
-        *,
-        hinges: bool = True,
-        strengths: Sequence[float] = STRENGTHS,
-        n_folds: int = N_FOLDS,
-        random_state: int | None = None,
-        control: Any = None,
-    ) -> None:
-        self.hinges = hinges
-        self.strengths = strengths
-        self.n_folds = n_folds
-        self.random_state = random_state
-        self.control = control
+    _: KW_ONLY
+    hinges: bool = True
+    strengths: Sequence[float] = STRENGTHS
+    n_folds: int = N_FOLDS
+    random_state: int | None = None
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
