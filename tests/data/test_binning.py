@@ -3,7 +3,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.binning import binned
+from auucmax.data.covariates import binned
 
 
 def only(frame, **options):

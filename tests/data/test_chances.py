@@ -4,15 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auucmax.data.chances import (
-    arm_chances,
-    arm_columns,
-    chance_weights,
-    check_chances,
-    compare_counts,
-    even_rows,
-    own_chance,
-)
+from auucmax.data.balance import compare_counts, even_rows
+from auucmax.data.pair import chance_weights, own_chance
+from auucmax.data.read_trial import arm_chances, arm_columns, check_chances
 
 NAME = "the propensity 'p'"
 

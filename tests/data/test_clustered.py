@@ -4,23 +4,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from auucmax.data import clustered
+from auucmax.data import balance
 from auucmax.data.balance import halves, rank_auc
 
 
 def test_few_groups_or_groups_of_one_row_give_no_codes():
-    assert clustered.group_codes(None) is None
-    assert clustered.group_codes(np.arange(100)) is None
-    assert clustered.group_codes(np.arange(100) % 19) is None
-    assert clustered.group_codes(np.arange(100) % 20).max() == 19
+    assert balance.group_codes(None) is None
+    assert balance.group_codes(np.arange(100)) is None
+    assert balance.group_codes(np.arange(100) % 19) is None
+    assert balance.group_codes(np.arange(100) % 20).max() == 19
 
 
 def test_the_p_value_of_one_estimate_is_that_of_the_t_test():
     scores = np.random.default_rng(0).normal(size=(40, 1))
     error = np.sqrt((scores**2).sum() * 40 / 39)
     expected = 2 * stats.t.sf(1.7 / error, 39)
-    assert clustered.clustered_p(1.7**2, scores) == pytest.approx(expected)
-    assert clustered.clustered_p(1.0, np.zeros((40, 1))) == 0
+    assert balance.clustered_p(1.7**2, scores) == pytest.approx(expected)
+    assert balance.clustered_p(1.0, np.zeros((40, 1))) == 0
 
 
 def test_rows_of_their_own_group_give_the_usual_tests():
@@ -28,12 +28,10 @@ def test_rows_of_their_own_group_give_the_usual_tests():
     rng = np.random.default_rng(1)
     arm, lacking = rng.random(4_000) < 0.4, rng.random(4_000) < 0.2
     welch = stats.ttest_ind(lacking[arm], lacking[~arm], equal_var=False).pvalue
-    assert clustered.compare_shares(lacking, arm, np.arange(4_000)) == pytest.approx(
-        welch, rel=0.01
-    )
+    assert balance.compare_shares(lacking, arm, np.arange(4_000)) == pytest.approx(welch, rel=0.01)
     score = rng.normal(size=4_000).round(1) + 0.05 * arm
     auc, p_value = rank_auc(score, arm)
-    found = clustered.auc_p(score, arm, auc, np.arange(4_000))
+    found = balance.auc_p(score, arm, auc, np.arange(4_000))
     assert found == pytest.approx(p_value, rel=0.1)
 
 
@@ -41,9 +39,9 @@ def test_copies_of_rows_count_for_nothing():
     rng = np.random.default_rng(2)
     score, arm = rng.normal(size=300), rng.random(300) < 0.5
     auc = rank_auc(score, arm)[0]
-    once = clustered.auc_p(score, arm, auc, np.arange(300))
+    once = balance.auc_p(score, arm, auc, np.arange(300))
     twice = np.tile(score, 2), np.tile(arm, 2)
-    assert clustered.auc_p(*twice, auc, np.tile(np.arange(300), 2)) == pytest.approx(once)
+    assert balance.auc_p(*twice, auc, np.tile(np.arange(300), 2)) == pytest.approx(once)
 
 
 def test_halves_keep_groups_whole():

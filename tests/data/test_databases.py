@@ -10,15 +10,9 @@ import psycopg
 import pytest
 from tests.postgres_server import postgres_server
 
-from auucmax.data.databases import (
-    address_name,
-    connect,
-    exact_name,
-    literal,
-    quoted,
-    write_parquet,
-)
-from auucmax.data.reading import TableError, read_table
+from auucmax.data.databases import address_name, connect, write_parquet
+from auucmax.data.reading import read_table
+from auucmax.data.tables import TableError, exact_name, literal, quoted
 
 LONG = 1_800_000_000_000_000_001
 

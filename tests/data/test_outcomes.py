@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auucmax import load_hillstrom
-from auucmax.data.outcomes import (
+from auucmax.data.read_trial import read_trial
+from auucmax.encoding.kinds import (
     outcome_kind,
     responders,
     share_beyond,
     usual_value,
 )
-from auucmax.data.read_trial import read_trial
 from auucmax.model.guarantee import counted_range
 from auucmax.results import Kind, Why
 

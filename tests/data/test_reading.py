@@ -23,7 +23,7 @@ from tests.cli.commands import run
 from auucmax._errors import InputError
 from auucmax.data.databases import DECIMAL, GUESSED, check_decimal
 from auucmax.data.reading import read_table, scan_csv, utf8_files
-from auucmax.data.table_errors import TableError, one_line
+from auucmax.data.tables import TableError, one_line
 
 ROWS = (
     "id,age,income,town,member,joined,seen\n"

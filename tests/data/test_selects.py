@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auucmax.data.databases import check_select
-from auucmax.data.table_errors import TableError
+from auucmax.data.tables import TableError
 
 
 @pytest.mark.parametrize(

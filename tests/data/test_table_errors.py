@@ -2,7 +2,7 @@
 
 import pytest
 
-from auucmax.data.table_errors import TableError, one_line
+from auucmax.data.tables import TableError, one_line
 
 
 def test_whatever_a_parser_raises_is_one_line():

@@ -20,9 +20,8 @@ from tests.postgres_server import postgres_server
 from auucmax import fit
 from auucmax._files import WAREHOUSES
 from auucmax.data import read_table, read_trial
-from auucmax.data.databases import check_select
-from auucmax.data.table_errors import TableError
-from auucmax.data.warehouses import without_secrets
+from auucmax.data.databases import check_select, without_secrets
+from auucmax.data.tables import TableError
 
 # ibis calls DuckDB by a name that it is going to drop.
 ARMS = "--treated mail --control none"

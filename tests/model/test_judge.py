@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import auucmax
-from auucmax.data.few import LEAST_ROWS
 from auucmax.data.pair import Pair, row_keys
 from auucmax.metrics import uplift_band, uplift_by_decile
 from auucmax.model.judge import EVERY_PERCENT, _ratios, arm_evidence, share_grid
+from auucmax.results import LEAST_ROWS
 
 
 def pair_of(y, treated, score):

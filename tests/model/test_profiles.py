@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from auucmax.data.binning import binned
+from auucmax.data.covariates import binned
 from auucmax.model.profiles import (
     MOST_DRIVERS,
     describe_arms,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from auucmax.data.binning import binned
+from auucmax.data.covariates import binned
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
 from auucmax.model.segments import DELTA, _sides, deepen, find_segments, grow

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark.cases import Partitions
 
-from auucmax.data.table_errors import TableError
+from auucmax.data.tables import TableError
 from auucmax.rows import Rows, Share
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.rows.base import Mapped

@@ -26,8 +26,8 @@ from auucmax import (
     read_trial,
 )
 from auucmax import spark as on_spark
-from auucmax.data import memory
-from auucmax.data.table_errors import TableError
+from auucmax.data import tables
+from auucmax.data.tables import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.rows import part_of
 from auucmax.spark import trial as spark_trial
@@ -364,8 +364,8 @@ def test_a_trial_in_memory_is_the_rows_or_a_sample_of_them(spark, monkeypatch):
     found = on_spark.read_trial(df, **roles, max_rows=1_000)
     assert 800 < found.n_rows < 1_200
     assert set(np.unique(found.groups, return_counts=True)[1]) == {2}
-    monkeypatch.setattr(memory, "_ALWAYS", 0)
-    monkeypatch.setattr(memory, "free_memory", lambda: 100_000.0)
+    monkeypatch.setattr(tables, "_ALWAYS", 0)
+    monkeypatch.setattr(tables, "free_memory", lambda: 100_000.0)
     with pytest.warns(UserWarning, match="DataFrame has 3,000 rows: a random sample of about"):
         assert on_spark.read_trial(df, **roles).n_rows < 2_000
     some = on_spark.read_trial(df.drop("person"), **arms, max_rows=1_000)

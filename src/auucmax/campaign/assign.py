@@ -32,9 +32,8 @@ from pydantic import Field
 
 from auucmax._errors import InputError
 from auucmax._validation import check_level, listed
-from auucmax.data.read_trial import id_texts
+from auucmax.data.read_trial import check_names, id_texts
 from auucmax.data.reading import table_of
-from auucmax.data.roles import check_names
 from auucmax.encoding.frames import as_given
 from auucmax.model import UpliftModel
 from auucmax.results import Decision, Numbers, Result

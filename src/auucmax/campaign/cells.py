@@ -15,9 +15,8 @@ from auucmax.campaign.contrasts import CellMeans, Codes
 from auucmax.data import FailedCheckError, Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
 from auucmax.data.randomisation import within_clusters
-from auucmax.data.read_trial import id_texts, read_trial
+from auucmax.data.read_trial import NO_AND_YES, check_names, id_texts, read_trial
 from auucmax.data.reading import table_of
-from auucmax.data.roles import NO_AND_YES, check_names
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.results import Result

@@ -28,15 +28,15 @@ from auucmax._files import whole_file
 from auucmax._validation import Floats, check_column, check_level, check_range, listed
 from auucmax.certificates.anytime import AnytimeBets
 from auucmax.data.hashing import keyed_hashes
-from auucmax.data.read_trial import trial_of
-from auucmax.data.reading import table_of
-from auucmax.data.roles import (
+from auucmax.data.read_trial import (
     FEWEST_ROWS,
     arm_counts,
     check_names,
     name_arms,
     propensity_columns,
+    trial_of,
 )
+from auucmax.data.reading import table_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.results import Estimate, Kind, Numbers, Outcome, Result, Roles, plain

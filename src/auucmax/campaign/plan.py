@@ -47,11 +47,9 @@ from auucmax._validation import (
 )
 from auucmax.certificates.betting import AIM
 from auucmax.certificates.blocks import block_floor, block_size
-from auucmax.data.outcomes import BINARY, outcome_kind
-from auucmax.data.read_trial import id_texts, read_trial
+from auucmax.data.read_trial import check_names, id_texts, read_trial
 from auucmax.data.reading import table_of
-from auucmax.data.roles import check_names
-from auucmax.encoding.kinds import outcome_numbers
+from auucmax.encoding.kinds import BINARY, outcome_kind, outcome_numbers
 from auucmax.metrics.inference import FEW_OF_ARM
 from auucmax.metrics.ranking import rank_rows
 from auucmax.model import UpliftModel

@@ -91,9 +91,9 @@ def check_roles(roles: Roles, given: dict[str, Any]) -> None:
 
 def read_ids(path: str, model: UpliftModel) -> list[Any]:
     """Read the ids of people to exclude."""
+    from auucmax.data.read_trial import check_names
     from auucmax.data.reading import read_table
-    from auucmax.data.roles import check_names
-    from auucmax.data.table_errors import NoRowsError
+    from auucmax.data.tables import NoRowsError
     from auucmax.encoding.frames import frame_of
 
     id = model.roles.id

@@ -12,12 +12,17 @@ from scipy.special import chdtrc, expit, fdtrc, log_expit
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
-from auucmax.data.clustered import Codes, auc_p, clustered_p, compare_shares, group_codes
 from auucmax.data.covariates import Feature
-from auucmax.data.few import LEAST_ROWS
 from auucmax.data.randomisation_report import RandomisationTest
 from auucmax.data.trial import Trial
+from auucmax.results import LEAST_ROWS
 
+Codes = NDArray[np.intp]
+
+#: With fewer groups than this, standard errors by group are too uncertain to be used.
+LEAST_GROUPS = 20
+MOST_STRATA = 20  #: different propensities that are a stratum each; if there are more, tenths
+_BINS = 10
 BLOCK = 2**14
 MAX_CLASSIFIER_ROWS = 60_000
 # Below these rows for each degree of freedom the chi-square law of the likelihood ratio is too
@@ -332,3 +337,108 @@ def holm(p: Floats) -> Floats:
     known = pd.Series(p).dropna().sort_values()
     adjusted = (known * np.arange(len(known), 0, -1)).cummax().clip(upper=1)
     return adjusted.reindex(range(len(p))).to_numpy()
+
+
+# Rows of known, different propensities
+
+
+def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools:
+    """Draw rows so that all of them had the same propensity; returns a mask (n,).
+
+    With odds o = chance / (1 - chance) and r their geometric mean, a treated row is kept with
+    probability min(1, r / o), a control with min(1, o / r): among kept rows of any features the
+    odds of treatment are o min(1, r / o) / min(1, o / r) = r. So tests of equal chances hold for
+    them as they stand. One arm of each stratum is kept whole.
+    """
+    log_odds = np.log(chance) - np.log1p(-chance)
+    above = log_odds - log_odds.mean()
+    kept = np.exp(np.minimum(np.where(treated, -above, above), 0.0))
+    # A separate stream: data that were simulated with the same seed would go with the draw. And
+    # rounding must not lose a row where all chances are the same.
+    return np.asarray(rng.spawn(1)[0].random(len(chance)) < kept + 1e-9)
+
+
+def compare_counts(treated: Bools, chance: Floats) -> tuple[float, str]:
+    """Test the treated counts in strata of equal propensity: p-value and the worst stratum.
+
+    The smallest p-value of the strata times their number. With more than 20 different chances
+    strata are tenths of the rows by their chance; the number treated then varies less than a
+    binomial one of the mean chance (Hoeffding 1956), so that p-values are too large, if anything.
+    They are also where the number treated of a stratum was fixed.
+    """
+    from scipy.stats import binomtest
+
+    code, values = pd.factorize(np.round(chance, 9))
+    if len(values) > MOST_STRATA:
+        rank = pd.Series(chance).rank(method="min").to_numpy() - 1
+        code = pd.factorize(rank * _BINS // len(chance))[0]
+    n = np.bincount(code)
+    found = np.bincount(code, treated).astype(np.int64)
+    mean = np.bincount(code, chance) / n
+    strata = zip(found.tolist(), n.tolist(), mean.tolist(), strict=True)
+    tests = [float(binomtest(*stratum).pvalue) for stratum in strata]
+    worst = int(np.argmin(tests))
+    share = found[worst] / n[worst]
+    detail = f"of {n[worst]:,} rows of chance {mean[worst]:.3g}, {share:.1%} treated"
+    return min(1.0, len(tests) * tests[worst]), detail
+
+
+# People randomised one by one but grouped, as in shops. Those of one group may resemble each other,
+# so standard errors come from sums over groups. They can only widen those of independent people:
+# callers use the larger of the two p-values.
+
+
+def group_codes(groups: NDArray[Any] | None) -> Codes | None:
+    """Group codes (n,); None if there are too few groups, or none has two rows.
+
+    >>> group_codes(np.repeat(np.arange(30), 2)).tolist()[:4]
+    [0, 0, 1, 1]
+    """
+    if groups is None:
+        return None
+    codes, labels = pd.factorize(groups)
+    if len(labels) < LEAST_GROUPS or len(labels) == len(codes):
+        return None
+    return codes.astype(np.intp, copy=False)
+
+
+def clustered_p(statistic: float, scores: NDArray[Any]) -> float:
+    """Cluster-robust p-value of k estimates, from group scores (G, k).
+
+    With V the covariance by group, the statistic over the trace of V has, nearly, an F law
+    with d = tr(V)^2 / tr(V^2) and d (G - 1) degrees of freedom (Thomas and Rao 1987). Of one
+    estimate this is the t test with the cluster-robust standard error. 0 if no group varies.
+    """
+    n_groups = len(scores)
+    covariance = scores.T @ scores * (n_groups / (n_groups - 1))
+    trace = float(np.trace(covariance))
+    if trace <= 0:
+        return 0.0
+    degrees = trace**2 / float((covariance**2).sum())
+    return float(fdtrc(degrees, degrees * (n_groups - 1), statistic / trace))
+
+
+def _group_scores(values: NDArray[Any], treated: Bools, codes: Codes) -> NDArray[Any]:
+    """What each group adds to the error of a difference between two means, (G, 1)."""
+    by_arm = pd.Series(values, dtype=np.float64).groupby(treated)
+    errors = (values - by_arm.transform("mean")) / by_arm.transform("size")
+    return np.bincount(pd.factorize(codes)[0], np.where(treated, errors, -errors))[:, None]
+
+
+def compare_shares(marked: Bools, treated: Bools, codes: Codes) -> float:
+    """p-value for equal shares of marked rows in two arms, with a clustered standard error."""
+    difference = float(marked[treated].mean() - marked[~treated].mean())
+    return clustered_p(difference**2, _group_scores(marked, treated, codes))
+
+
+def auc_p(score: Floats, positive: Bools, auc: float, codes: Codes) -> float:
+    """One-sided p-value for AUC <= 1/2, with a clustered standard error.
+
+    The AUC is the mean share of the other class that a positive row is above, and one minus that of
+    a negative row.
+    """
+    order = pd.Series(score)
+    n_others = np.where(positive, np.count_nonzero(~positive), np.count_nonzero(positive))
+    above = (order.rank() - order.groupby(positive).rank()).to_numpy() / n_others
+    p_value = clustered_p((auc - 0.5) ** 2, _group_scores(above, positive, codes))
+    return p_value / 2 if auc > 0.5 else 1 - p_value / 2

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import LARGEST, Bools, Floats
-from auucmax.data.chances import chance_weights, compare_counts, even_rows
+from auucmax.data.balance import compare_counts, even_rows
 from auucmax.data.hashing import Hashes, numbers_for, row_hashes
 from auucmax.data.randomisation import check_randomisation, within_clusters
 from auucmax.data.randomisation_report import STOP, RandomisationReport
-from auucmax.data.roles import names_rows
+from auucmax.data.read_trial import names_rows
 from auucmax.data.trial import Trial
 
 _TOGETHER = 0.8  # of the variation of independent rows, below which rows were treated together
@@ -224,3 +224,24 @@ class Pair:
 def _conditional(chances: Floats, arm: int) -> Floats:
     """Probability of an arm given arm or control, (m,)."""
     return np.asarray(chances[:, arm] / (chances[:, arm] + chances[:, 0]))
+
+
+def own_chance(treated: Bools, chance: Floats) -> Floats:
+    """Probability of the arm that each row received, (n,)."""
+    return np.where(treated, chance, 1 - chance)
+
+
+def chance_weights(treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
+    """Inverse-propensity weights, (n,): share of the arm / own propensity.
+
+    The expected weight of a person is 1 whatever the chance, so that sums of weights are numbers of
+    people; the same chance for all gives the same weight to all rows of an arm. ``people``: how
+    many people a row stands for, where not everybody was as likely to be among the rows.
+
+    >>> treated, chance = np.array([True, True, False, False]), np.array([0.5, 0.25, 0.5, 0.25])
+    >>> chance_weights(treated, chance)
+    array([1.        , 2.        , 1.        , 0.66666667])
+    """
+    share = float(treated.mean())
+    weight = np.where(treated, share, 1 - share) / own_chance(treated, chance)
+    return weight if people is None else weight * people / float(people.mean())

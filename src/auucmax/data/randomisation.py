@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_chance, check_groups, check_level, listed
 from auucmax.data import balance
-from auucmax.data.chances import compare_counts, even_rows
-from auucmax.data.clustered import LEAST_GROUPS, Codes, group_codes
+from auucmax.data.balance import LEAST_GROUPS, Codes, compare_counts, even_rows, group_codes
 from auucmax.data.covariates import encode
 from auucmax.data.randomisation_report import RandomisationReport, RandomisationTest
 from auucmax.data.suspects import find_suspects

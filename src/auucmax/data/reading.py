@@ -34,28 +34,31 @@ from auucmax._files import DUCKDB, WAREHOUSES, check_source, files_at, private_f
 from auucmax._optional import import_optional
 from auucmax._validation import check_whole
 from auucmax.data.databases import (
-    N_BUCKETS,
-    Draw,
+    COPY,
     address_name,
     connect,
+    copy_rows,
     duckdb_select,
-    exact_name,
-    list_of,
-    literal,
+    is_table_expression,
     read_postgres,
     read_sql,
     register,
+    warehouse_name,
 )
-from auucmax.data.memory import surely_fits
-from auucmax.data.table_errors import (
+from auucmax.data.tables import (
+    N_BUCKETS,
     NAME_ENCODING,
+    Draw,
     NoRowsError,
     TableError,
     check_columns,
     check_different,
+    exact_name,
+    list_of,
+    literal,
     one_line,
+    surely_fits,
 )
-from auucmax.data.warehouses import COPY, copy_rows, is_table_expression, warehouse_name
 from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.encoding.kinds import MISSING_TEXTS
 
@@ -149,7 +152,7 @@ def read_table(
     1  <NA>  Rome
     >>> read_table(path, columns=["agee"])
     Traceback (most recent call last):
-    auucmax.data.table_errors.TableError: rows.csv should be a table with the column 'agee', got \
+    auucmax.data.tables.TableError: rows.csv should be a table with the column 'agee', got \
 'age', 'town'. Did you mean 'age'?
     >>> folder.cleanup()
     """

@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
-from auucmax.data.balance import arms_of, differences, likelihood_ratio_test, rank_auc
-from auucmax.data.clustered import Codes
+from auucmax.data.balance import Codes, arms_of, differences, likelihood_ratio_test, rank_auc
 from auucmax.data.covariates import Feature
 from auucmax.data.randomisation_report import Suspect
 from auucmax.data.trial import Trial

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from auucmax._errors import level_of_caller
 from auucmax._validation import listed
+from auucmax.data.tables import quoted
 
 MANY_TEXTS = 30  #: different texts of a column, beyond which they are no levels
 _LOOK = 2048  # rows that show of most columns of texts that they are no numbers
@@ -231,11 +232,6 @@ def infer_types(
 
 
 # SQL
-
-
-def quoted(name: str) -> str:
-    """Quote a name as a SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def without_blanks(column: str) -> str:

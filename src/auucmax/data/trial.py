@@ -28,8 +28,8 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.data.folds import make_strata, places_in_strata
-from auucmax.data.outcomes import outcome_kind
 from auucmax.encoding.frames import frame_of, is_frame
+from auucmax.encoding.kinds import outcome_kind
 from auucmax.results import Kind, Outcome, Roles, Shown
 
 

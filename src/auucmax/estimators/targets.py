@@ -28,7 +28,7 @@ from scipy.special import expit, log_expit
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
-from auucmax.data.outcomes import MOSTLY
+from auucmax.encoding.kinds import MOSTLY
 from auucmax.rows import ArrayRows, Sample
 
 TAIL = 0.01  #: of outcomes on either side that are winsorised

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_choice, check_column, check_mask, check_whole
 from auucmax.data.reading import read_table
-from auucmax.data.table_errors import check_columns
+from auucmax.data.tables import check_columns
 from auucmax.metrics.curves import ArmSweep
 from auucmax.metrics.inference import ClusterUnits, Support
 from auucmax.metrics.levels import Levels

@@ -20,9 +20,9 @@ from auucmax._errors import InputError
 from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.data.hashing import Hashes
-from auucmax.data.outcomes import responders
 from auucmax.data.pair import Pair
 from auucmax.encoding import TableEncoder
+from auucmax.encoding.kinds import responders
 from auucmax.results import Result
 
 LEAST = 20  #: rows with and without the outcome, of each arm, that a model is trained on

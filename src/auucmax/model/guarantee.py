@@ -13,15 +13,14 @@ from auucmax.certificates import certify, certify_shares
 from auucmax.certificates.known_chances import ChancesBeyond, evenly_drawn, most_people
 from auucmax.certificates.policies import certify_policy
 from auucmax.certificates.progressive import progressive_certificate
-from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import Hashes
-from auucmax.data.outcomes import MOST_BEYOND, share_beyond
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
+from auucmax.encoding.kinds import MOST_BEYOND, share_beyond
 from auucmax.metrics.allocation import arm_steps
 from auucmax.model.folds import Recipe, places, ranks_among, ranks_within
 from auucmax.model.judge import quietly_calibrated
-from auucmax.results import Certificate, Cut, Cuts, Kind, Missing, Range, Why, plain
+from auucmax.results import LEAST_ROWS, Certificate, Cut, Cuts, Kind, Missing, Range, Why, plain
 from auucmax.targeting.choose import choose
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest

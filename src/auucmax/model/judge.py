@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from auucmax._errors import short
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
-from auucmax.data.few import LEAST_ROWS
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.metrics import AUUCDifference, Levels, UpliftBand
@@ -23,6 +22,7 @@ from auucmax.metrics.curves import largest_draws
 from auucmax.metrics.gains import ArmRows as AllocationRows
 from auucmax.metrics.gains import Gains
 from auucmax.results import (
+    LEAST_ROWS,
     ArmEvidence,
     ArmRows,
     Certificate,

@@ -22,9 +22,8 @@ from auucmax._validation import (
 )
 from auucmax._version import __version__
 from auucmax.data import FailedCheckError, RandomisationReport
-from auucmax.data.binning import binned
+from auucmax.data.covariates import binned
 from auucmax.data.databases import DECIMAL
-from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import Hashes
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.randomisation_report import CheckWarning
@@ -68,6 +67,7 @@ from auucmax.model.registry import (
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
 from auucmax.results import (
+    LEAST_ROWS,
     ArmEvidence,
     Basis,
     Certificate,

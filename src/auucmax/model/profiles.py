@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from auucmax._errors import short
 from auucmax._validation import Floats
-from auucmax.data.binning import Binned
-from auucmax.data.covariates import Feature, encode
-from auucmax.data.few import LEAST_ROWS
-from auucmax.results import Driver, Drivers, People, Profile, Term, plain
+from auucmax.data.covariates import Binned, Feature, encode
+from auucmax.results import LEAST_ROWS, Driver, Drivers, People, Profile, Term, plain
 
 TOPS = tuple(k / 10 for k in range(1, 10))  #: shares whose top is described
 MOST_COLUMNS = 8  #: of a profile
@@ -27,7 +25,7 @@ def describe_top(columns: Sequence[Binned], score: Floats) -> tuple[People, ...]
     """Distribution of each column in the top and the rest, at shares of 10% to 90%.
 
     >>> import pandas as pd
-    >>> from auucmax.data.binning import binned
+    >>> from auucmax.data.covariates import binned
     >>> frame = pd.DataFrame({"age": np.arange(200), "home": ["yes", "no"] * 100})
     >>> half = describe_top(binned(frame, 2), np.arange(200.0))[4]
     >>> half.share, [(one.bins, one.inside) for one in half.columns]

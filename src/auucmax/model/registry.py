@@ -7,8 +7,8 @@ from typing import Any
 
 from auucmax import baselines, estimators
 from auucmax._errors import InputError
-from auucmax.data.outcomes import usual_value
 from auucmax.data.pair import Pair
+from auucmax.encoding.kinds import usual_value
 from auucmax.results import Kind, Outcome
 
 #: Models that can be fitted, saved and exported, by name; each takes a seed.

@@ -25,11 +25,10 @@ from scipy.special import chdtrc
 
 from auucmax._validation import Bools, Floats
 from auucmax.certificates.strata import strata_bounds
-from auucmax.data.binning import Binned
-from auucmax.data.few import LEAST_ROWS
+from auucmax.data.covariates import Binned
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
-from auucmax.results import ArmContrast, Missing, Range, Segment, Segments
+from auucmax.results import LEAST_ROWS, ArmContrast, Missing, Range, Segment, Segments
 
 SEARCHED = 12  #: columns among which pairs of splits are searched, at most
 LEAST_PART = 0.05  #: of the rows in a segment

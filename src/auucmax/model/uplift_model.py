@@ -14,9 +14,8 @@ import pandas as pd
 from auucmax._errors import InputError
 from auucmax._validation import Floats
 from auucmax.data.hashing import MODULUS, Checksum, row_hashes
-from auucmax.data.read_trial import trial_of
+from auucmax.data.read_trial import propensity_columns, trial_of
 from auucmax.data.reading import table_of
-from auucmax.data.roles import propensity_columns
 from auucmax.data.trial import Trial
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of

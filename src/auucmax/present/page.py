@@ -24,7 +24,7 @@ from markupsafe import Markup
 from auucmax._errors import short, visible
 from auucmax._files import whole_file
 from auucmax._validation import check_shares, check_whole
-from auucmax.data.binning import binned
+from auucmax.data.covariates import binned
 from auucmax.model.profiles import describe_arms
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import figures, randomisation, words

@@ -5,6 +5,7 @@ Parquet files, DuckDB and Spark all give Arrow batches, of which rows of a trial
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,16 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
-from auucmax._validation import Bools, check_whole
-from auucmax.data.databases import connect, duckdb_select, quoted
+from auucmax._validation import Bools, check_whole, listed
+from auucmax.data.databases import connect, duckdb_select
 from auucmax.data.reading import by_duckdb, locate_files
-from auucmax.data.table_errors import (
-    TableError,
-    changed_message,
-    check_two,
-    feature_columns,
-    one_line,
-)
+from auucmax.data.tables import TableError, check_columns, one_line, quoted
 from auucmax.encoding.frames import series_of
 from auucmax.encoding.kinds import arm_text, texts_of
 from auucmax.rows.base import Batch, Rows, order_mark
@@ -369,3 +364,63 @@ def stream_table(
     width = np.dtype(columns.dtype).itemsize * len(columns.features)
     usual = int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
     return ArrowRows(reader, columns, name, batch_rows or usual)
+
+
+# Checks of columns and of repeated readings
+
+
+def feature_columns(
+    features: Iterable[str] | None, treatment: str, outcome: str, names: Sequence[str], table: str
+) -> tuple[str, ...]:
+    """The feature columns: those named, or all but treatment and outcome.
+
+    TableError if a column is not there, has two roles, or is a feature twice.
+
+    >>> feature_columns(None, "mail", "visit", ["age", "mail", "visit"], "the table")
+    ('age',)
+    >>> feature_columns(["age", "visit"], "mail", "visit", ["age", "mail", "visit"], "the table")
+    Traceback (most recent call last):
+    auucmax.data.tables.TableError: features of the table should be different columns, \
+neither treatment nor outcome, got 'visit'. Name each feature once.
+    """
+    check_two(treatment, outcome, table)
+    check_columns([treatment, outcome], names, table)
+    if features is None:
+        return tuple(name for name in names if name not in (treatment, outcome))
+    chosen = tuple(features)
+    if isinstance(features, str) or not chosen:
+        raise TableError(
+            f"features of {table} should be a list of names, got {features!r:.50}. Name some, or "
+            f"leave features out to take all others."
+        )
+    check_columns(chosen, names, table)
+    # Treatment and outcome count once more: they are no features.
+    times = Counter([*chosen, treatment, outcome])
+    if repeated := [name for name in times if times[name] > 1]:
+        raise TableError(
+            f"features of {table} should be different columns, neither treatment nor outcome, got "
+            f"{listed(repeated)}. Name each feature once."
+        )
+    return chosen
+
+
+def check_two(treatment: str, outcome: str, table: str) -> None:
+    """Raise a TableError if treatment and outcome are the same column."""
+    if treatment == outcome:
+        raise TableError(
+            f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
+            f"Name two."
+        )
+
+
+def changed_message(
+    table: str,
+    advice: str = (
+        "Leave the file alone meanwhile, and let a query have an ORDER BY and nothing random."
+    ),
+) -> str:
+    """Error message for a table that changed between two readings."""
+    return (
+        f"{table} should give the same rows in the same order every time it is read, got others "
+        f"the second time. {advice}"
+    )

@@ -18,9 +18,9 @@ import numpy as np
 
 from auucmax._optional import import_optional
 from auucmax._validation import listed
-from auucmax.data.table_errors import TableError, changed_message, check_columns
+from auucmax.data.tables import TableError, check_columns
 from auucmax.rows import Batch, Rows
-from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
+from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns, changed_message
 from auucmax.rows.base import (
     FIRST_KEY,
     Mapped,

@@ -17,9 +17,8 @@ from auucmax.certificates.certify import HISTOGRAM_METHODS
 from auucmax.certificates.held_out import fitted_on
 from auucmax.data import Trial
 from auucmax.data import read_trial as _read_trial
-from auucmax.data.databases import N_BUCKETS, Draw
 from auucmax.data.hashing import Checksum
-from auucmax.data.table_errors import TableError, check_columns, feature_columns
+from auucmax.data.tables import N_BUCKETS, Draw, TableError, check_columns
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.estimators.auucmax import AUUCMax
@@ -28,6 +27,7 @@ from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.ranking import RANKINGS, RankingKind
 from auucmax.model import UpliftModel
 from auucmax.rows import Batch, Rows, Share
+from auucmax.rows.arrow import feature_columns
 from auucmax.spark.rows import (
     NAME,
     SparkRows,

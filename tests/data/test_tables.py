@@ -11,9 +11,9 @@ import pytest
 from tests.postgres_server import postgres_server
 
 from auucmax import read_trial
-from auucmax.data import memory, read_table
+from auucmax.data import read_table, tables
 from auucmax.data.reading import read_sample
-from auucmax.data.table_errors import TableError
+from auucmax.data.tables import TableError
 
 ROLES = {"treatment": "mail", "outcome": "visit"}
 
@@ -117,10 +117,10 @@ def test_what_fits_into_a_quarter_of_the_memory_is_read(kind, tmp_path, monkeypa
     path, query = write(frame, kind, tmp_path)
     whole = read_table(path, query=query)
     n_bytes = whole.memory_usage(deep=True, index=False).sum() + 8 * whole.size
-    monkeypatch.setattr(memory, "_ALWAYS", 0)
-    monkeypatch.setattr(memory, "free_memory", lambda: 4 * 1.1 * n_bytes)
+    monkeypatch.setattr(tables, "_ALWAYS", 0)
+    monkeypatch.setattr(tables, "free_memory", lambda: 4 * 1.1 * n_bytes)
     pd.testing.assert_frame_equal(read_sample(path, query=query), whole)
-    monkeypatch.setattr(memory, "free_memory", lambda: 4 * 0.5 * n_bytes)
+    monkeypatch.setattr(tables, "free_memory", lambda: 4 * 0.5 * n_bytes)
     with pytest.warns(UserWarning, match="which fit into a quarter of the free memory"):
         found = read_sample(path, query=query, by="person")
     assert 14_000 < len(found) < 16_000
@@ -132,11 +132,11 @@ def test_the_size_is_that_of_rows_from_all_over_the_table(tmp_path, monkeypatch)
     text = pd.Series(np.where(np.arange(n) < 130_000, None, "x" * 500), dtype=object)
     path, _ = write(pd.DataFrame({"text": text}), "parquet", tmp_path)
     n_bytes = read_table(path).memory_usage(deep=True).sum() + 8 * n
-    monkeypatch.setattr(memory, "_ALWAYS", 0)
-    monkeypatch.setattr(memory, "free_memory", lambda: 4 * 0.8 * n_bytes)
+    monkeypatch.setattr(tables, "_ALWAYS", 0)
+    monkeypatch.setattr(tables, "free_memory", lambda: 4 * 0.8 * n_bytes)
     with pytest.warns(UserWarning, match="random sample"):
         assert len(read_sample(path)) < n
-    monkeypatch.setattr(memory, "free_memory", lambda: 4 * 1.2 * n_bytes)
+    monkeypatch.setattr(tables, "free_memory", lambda: 4 * 1.2 * n_bytes)
     assert len(read_sample(path)) == n
 
 
@@ -155,10 +155,10 @@ def test_a_trial_of_a_sample(tmp_path):
 
 def test_a_small_table_is_read_whatever_is_free(tmp_path, monkeypatch):
     path, _ = write(pd.DataFrame({"age": [1.0, 2.0]}), "parquet", tmp_path)
-    monkeypatch.setattr(memory, "free_memory", lambda: 0.0)
+    monkeypatch.setattr(tables, "free_memory", lambda: 0.0)
     assert len(read_sample(path)) == 2
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux has it")
 def test_free_memory():
-    assert 2**20 < memory.free_memory() < 2**50
+    assert 2**20 < tables.free_memory() < 2**50
