@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from auucmax._optional import lazy_names
 from auucmax.metrics.bins import BinnedLevels, column_levels, score_edges, score_levels
 from auucmax.metrics.conventions import conventions
-from auucmax.metrics.curves import UpliftBand
-from auucmax.metrics.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
+from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
 from auucmax.metrics.functions import (
     auuc_difference,
     auuc_inference,
@@ -26,10 +25,15 @@ from auucmax.metrics.functions import (
 from auucmax.metrics.gains import budget_curve
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
 from auucmax.metrics.levels import Levels
-from auucmax.metrics.risk import PolicyRiskInference
 
 if TYPE_CHECKING:
-    from auucmax.metrics.scorers import auuc_scorer, qini_scorer
+    from auucmax.metrics.displays import (
+        DecileDisplay,
+        PolicyRiskDisplay,
+        UpliftCurveDisplay,
+        auuc_scorer,
+        qini_scorer,
+    )
 
 __all__ = [
     "AUUCDifference",
@@ -62,4 +66,11 @@ __all__ = [
     "uplift_curve",
 ]
 
-__getattr__ = lazy_names(__name__, {"auuc_scorer": "scorers", "qini_scorer": "scorers"})
+_LATE = (
+    "DecileDisplay",
+    "PolicyRiskDisplay",
+    "UpliftCurveDisplay",
+    "auuc_scorer",
+    "qini_scorer",
+)
+__getattr__ = lazy_names(__name__, dict.fromkeys(_LATE, "displays"))

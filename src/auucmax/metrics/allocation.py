@@ -19,7 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
-from auucmax.metrics.ranking import Indices, blocks, rank_rows
+from auucmax.metrics.ranking import Indices, rank_rows
+
+_IN_CACHE = 2**15  # people whose next steps fit into the processor's cache
+_BLOCK = 4096  # people whose parts at all budgets are in memory together
 
 
 class Steps(NamedTuple):
@@ -69,11 +72,12 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
     """
     found: list[Steps] = []
     n_arms = uplift.shape[1]
-    for block in blocks(len(uplift)):  # small enough for the processor's cache
+    for start in range(0, len(uplift), _IN_CACHE):
+        block = slice(start, min(start + _IN_CACHE, len(uplift)))
         gains, prices = uplift[block].T.copy(), cost[block].T.copy()
         if allowed is not None:
             gains[~allowed[block].T] = -np.inf
-        n = block.stop - block.start
+        n = block.stop - start
         # Everybody starts at the control. These columns are about the people who may have a
         # further step: who, their arm, its uplift and cost, and the rate of their last step.
         person, arm = np.arange(n), np.full(n, -1)
@@ -101,7 +105,7 @@ def arm_steps(uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Ste
             rate = np.minimum(rate[on], top[on])
             found.append(
                 Steps(
-                    person=person[on] + block.start,
+                    person=person[on] + start,
                     number=np.full(len(on), number),
                     before=arm[on],
                     arm=chosen,
@@ -156,9 +160,6 @@ def score_steps(score: Floats, cost: Floats, allowed: Bools | None = None) -> St
     person = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
     none = np.zeros(len(person), dtype=np.intp)
     return Steps(person, none, none - 1, none, cost[person], score[person], score[person])
-
-
-_BLOCK = 4096  # people whose parts at all budgets are in memory together
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,18 @@
-"""Plots in the style of scikit-learn displays."""
+"""Scorers and displays in the style of scikit-learn.
+
+**Scorers** are for ``cross_validate`` and ``GridSearchCV``. They ask for ``treatment`` by
+themselves: call ``sklearn.set_config(enable_metadata_routing=True)`` and pass
+``params={"treatment": treatment}`` to ``cross_validate``. Without that line scikit-learn passes the
+treatment to ``fit`` alone; the scorers then raise ``RoutingDisabled``, which says which line to
+add.
+
+**Displays** compute their numbers and plot them. Imported late, for scikit-learn's metrics take a
+while.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,21 +20,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn import config_context
+from sklearn.metrics import make_scorer
 
 from auucmax._optional import import_optional
-from auucmax._validation import Floats, check_shares
-from auucmax.metrics.curves import UpliftBand
+from auucmax._validation import Floats, check_shares, check_treatment_given
+from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
+from auucmax.metrics.functions import auuc_score, qini_score
 from auucmax.metrics.inference import AUUCInference
 from auucmax.metrics.levels import Levels, RowOptions
 from auucmax.metrics.ranking import RankingKind
-from auucmax.metrics.risk import PolicyRiskInference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
-_ROWS = {*RowOptions.__annotations__, "outcome_model", "groups", "randomised"}
 _SHARE = "share of people treated, highest score first"
 
 
@@ -52,7 +64,7 @@ class Display:
         **options: Any,
     ) -> Self:
         """Compute and plot; ``options`` are those of the metric (see the class)."""
-        own = {key: options.pop(key) for key in [*options] if key not in _ROWS}
+        own = {key: options.pop(key) for key in [*options] if key not in RowOptions.__annotations__}
         display = cls._of(Levels.of(y, score, treatment=treatment, **options), **own)
         display.name = name
         return display.plot(ax=ax, color=color)
@@ -232,3 +244,26 @@ class DecileDisplay(Display):
 def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
     """Shade a band in the colour of its line."""
     line.axes.fill_between(share, *ends, color=line.get_color(), alpha=0.15, lw=0, label=label)
+
+
+def _score(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    metric: Callable[..., float],
+    treatment: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    given = check_treatment_given(treatment, scoring=True)
+    return metric(y, score, treatment=given, sample_weight=sample_weight)
+
+
+def _scorer(metric: Callable[..., float]) -> Any:
+    # Requests can only be declared while routing is on; declared, they hold for everybody.
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(_score, metric=metric)
+        return scorer.set_score_request(treatment=True, sample_weight=True)
+
+
+auuc_scorer = _scorer(auuc_score)
+qini_scorer = _scorer(qini_score)

@@ -6,7 +6,7 @@ several numbers of one ranking makes the :class:`Levels` and asks them.
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_column
-from auucmax.metrics.curves import UpliftBand
+from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
 from auucmax.metrics.levels import Levels, RowOptions
 from auucmax.metrics.ranking import RankingKind
-from auucmax.metrics.risk import PolicyRiskInference
 
 
 def auuc_score(
@@ -27,7 +26,6 @@ def auuc_score(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    outcome_model: ArrayLike | None = None,
     **rows: Unpack[RowOptions],
 ) -> float:
     """Area under the uplift curve of a ranking (higher score = treated first).
@@ -47,12 +45,14 @@ def auuc_score(
     ranking : ``"joint"`` ranks all rows together (the paper's Definition 1 and its tables);
         ``"separate"`` ranks each arm on its own (its Proposition 1, and what its bound is about).
         They agree as n grows.
-    sample_weight : (n,) weights; an integer weight equals that many copies of the row.
-    propensity : scalar or (n,) probability of treatment, for trials whose treatment share was
-        made to depend on x. Arm means are then weighted by its inverse.
-    outcome_model : (n,) predictions m(x) of the outcome, by a model fitted on *other* rows; see
-        below.
-    control : label of the control group, when ``treatment`` is not 0/1; "control" by default.
+    rows : what else is known of the rows, which all metrics take. ``sample_weight``: (n,) weights;
+        an integer weight equals that many copies of the row. ``propensity``: scalar or (n,)
+        probability of treatment, for trials whose treatment share was made to depend on x; arm
+        means are then weighted by its inverse. ``outcome_model``: (n,) predictions m(x) of the
+        outcome, by a model fitted on *other* rows; see below. ``control``: label of the control
+        group, when ``treatment`` is not 0/1; "control" by default. ``randomised``: (n,) True for
+        rows that were randomised; the others are left out, ranks included. ``groups``: (n,) label
+        of the cluster of each row, which only standard errors depend on.
 
     Notes
     -----
@@ -77,8 +77,7 @@ def auuc_score(
     >>> auuc_score([1, 0, 1, 0], [0, 0, 0, 0], treatment=[1, 1, 0, 0])  # the effect is zero
     0.0
     """
-    levels = Levels.of(y, score, treatment=treatment, outcome_model=outcome_model, **rows)
-    return levels.auuc(ranking)
+    return Levels.of(y, score, treatment=treatment, **rows).auuc(ranking)
 
 
 def auuc_inference(
@@ -87,8 +86,6 @@ def auuc_inference(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    outcome_model: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     level: float = 0.95,
     **rows: Unpack[RowOptions],
 ) -> AUUCInference:
@@ -121,8 +118,7 @@ def auuc_inference(
       AUUC  0.03045 (0.02666 to 0.03425)
       Rows  42,693, intervals at 95%
     """
-    more: Any = {"outcome_model": outcome_model, "groups": groups, **rows}
-    return Levels.of(y, score, treatment=treatment, **more).inference(level, ranking)
+    return Levels.of(y, score, treatment=treatment, **rows).inference(level, ranking)
 
 
 def auuc_difference(
@@ -132,8 +128,6 @@ def auuc_difference(
     *,
     treatment: ArrayLike,
     ranking: RankingKind = "joint",
-    outcome_model: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     level: float = 0.95,
     **rows: Unpack[RowOptions],
 ) -> AUUCDifference:
@@ -154,9 +148,8 @@ def auuc_difference(
     The first score ranks better: AUUC +0.00639 (0.00421 to 0.00857), p < 0.0001.
       Rows  42,693, intervals at 95%
     """
-    more: Any = {"treatment": treatment, "outcome_model": outcome_model, "groups": groups, **rows}
-    a = Levels.of(y, score_a, score_name="score_a", **more)
-    b = Levels.of(y, score_b, score_name="score_b", **more)
+    a = Levels.of(y, score_a, treatment=treatment, score_name="score_a", **rows)
+    b = Levels.of(y, score_b, treatment=treatment, score_name="score_b", **rows)
     return a.difference(b, level, ranking)
 
 
@@ -290,7 +283,6 @@ def uplift_band(
     treatment: ArrayLike,
     shares: ArrayLike | None = None,
     ranking: RankingKind = "joint",
-    groups: ArrayLike | None = None,
     level: float = 0.95,
     random_state: int | Generator | None = 0,
     **rows: Unpack[RowOptions],
@@ -321,7 +313,7 @@ def uplift_band(
     >>> band.uplift.round(4).tolist(), band.lower.round(4).tolist()
     ([0.0366, 0.0452], [0.0321, 0.0389])
     """
-    levels = Levels.of(y, score, treatment=treatment, groups=groups, **rows)
+    levels = Levels.of(y, score, treatment=treatment, **rows)
     return levels.band(shares, ranking, level, random_state)
 
 
@@ -331,7 +323,6 @@ def policy_risk(
     *,
     treatment: ArrayLike,
     share: float | ArrayLike | None = None,
-    randomised: ArrayLike | None = None,
     **rows: Unpack[RowOptions],
 ) -> float | Floats:
     """One minus the expected outcome if exactly the people picked by a rule are treated.
@@ -345,7 +336,6 @@ def policy_risk(
     share : pick the top-ranked share of people (the paper's alpha): a number or a grid of them.
         A level of equal scores that the share cuts counts in part. None picks everyone whose
         score is above 0, for scores that estimate an effect (Shalit et al. 2017).
-    randomised : (n,) True for rows that were randomised; the others are left out, ranks included.
 
     Other parameters as in :func:`auuc_score`.
 
@@ -357,8 +347,7 @@ def policy_risk(
     >>> policy_risk(y, score, treatment=treatment, share=[0, 0.5, 1]).tolist()
     [0.5, 0.0, 0.5]
     """
-    levels = Levels.of(y, score, treatment=treatment, randomised=randomised, **rows)
-    return levels.policy_risk(share)
+    return Levels.of(y, score, treatment=treatment, **rows).policy_risk(share)
 
 
 def policy_risk_inference(
@@ -367,14 +356,12 @@ def policy_risk_inference(
     *,
     treatment: ArrayLike,
     share: float | ArrayLike | None = None,
-    randomised: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     level: float = 0.95,
     **rows: Unpack[RowOptions],
 ) -> PolicyRiskInference:
     """Policy risk with a closed-form standard error and interval.
 
-    The error is that of the sum of psi_i (:mod:`auucmax.metrics.risk`). Parameters are those
+    The error is that of the sum of psi_i (:mod:`auucmax.metrics.curves`). Parameters are those
     of :func:`policy_risk`, ``groups`` and ``level`` those of :func:`auuc_inference`. O(n log n),
     and O(n) for each further share.
 
@@ -395,8 +382,8 @@ def policy_risk_inference(
     Policy risk of 42,693 rows, intervals at 95%.
       50.0% treated  0.85726 (0.85275 to 0.86162)
     """
-    more: Any = {"randomised": randomised, "groups": groups, **rows}
-    return Levels.of(y, score, treatment=treatment, **more).policy_risk_inference(share, level)
+    levels = Levels.of(y, score, treatment=treatment, **rows)
+    return levels.policy_risk_inference(share, level)
 
 
 def pehe(effect: ArrayLike, predicted: ArrayLike, *, squared: bool = False) -> float:

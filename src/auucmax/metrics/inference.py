@@ -24,7 +24,7 @@ paper.
 Limits come from :mod:`auucmax.metrics.intervals`. Of AUUC: score limits for 0/1 outcomes, with
 z = y u; otherwise Student's t, after Hall's transformation where outcomes are skewed. Of the gain
 and of a difference of two scores, whose terms have both signs: Student's t. Those of policy risk
-(:mod:`auucmax.metrics.risk`) are made as those of AUUC. Where nothing holds
+(:mod:`auucmax.metrics.curves`) are made as those of AUUC. Where nothing holds
 (:class:`Support`) there is no interval, and a sentence says why.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -32,27 +32,42 @@ from auucmax._validation import (
 from auucmax.metrics import inference
 from auucmax.metrics.curves import (
     ArmSweep,
+    PolicyRiskInference,
     Segments,
     UpliftBand,
     allowing_for_folds,
     band_of,
     curve_mean,
     fewest,
+    policy_cells,
+    risk_table,
 )
 from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
 from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits, student
 from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
-from auucmax.metrics.risk import PolicyRiskInference, policy_cells, risk_table
 
 _SHARES_AT_ONCE = 128
 
 
 class RowOptions(TypedDict, total=False):
-    """Options of all metrics: what is known of the rows besides y, score and treatment."""
+    """Options of all metrics: what is known of the rows besides y, score and treatment.
+
+    sample_weight : (n,) weights; an integer weight equals that many copies of the row.
+    propensity : scalar or (n,) probability of treatment, for trials whose treatment share was made
+        to depend on x. Arm means are then weighted by its inverse.
+    control : label of the control group, when ``treatment`` is not 0/1; "control" by default.
+    outcome_model : (n,) predictions m(x) of the outcome, by a model fitted on *other* rows: arm
+        means are then those of y - m(x), see :func:`auuc_score`.
+    groups : (n,) label of the cluster (household, shop) of each row, for standard errors.
+    randomised : (n,) True for rows that were randomised; the others are left out, ranks included.
+    """
 
     sample_weight: ArrayLike | None
     propensity: ArrayLike | None
     control: Any
+    outcome_model: ArrayLike | None
+    groups: ArrayLike | None
+    randomised: ArrayLike | None
 
 
 class Levels:
@@ -94,11 +109,10 @@ class Levels:
         groups: ArrayLike | None = None,
         randomised: ArrayLike | None = None,
         score_name: str = "score",
-        **rows: Unpack[RowOptions],
+        **rows: Any,
     ) -> Levels:
-        """Validate and sort rows.
+        """Validate and sort rows; options are those of :class:`RowOptions`.
 
-        Parameters as in :func:`auuc_inference` and, ``randomised``, in :func:`policy_risk`;
         ``score_name`` is what messages call the score.
         """
         responds = None

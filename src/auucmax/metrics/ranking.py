@@ -12,7 +12,6 @@ then put right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -25,7 +24,6 @@ from auucmax._validation import Bools, Floats, ScoredRows, check_choice
 Indices = NDArray[np.intp]
 RankingKind = Literal["joint", "separate"]
 RANKINGS = ("joint", "separate")
-_BLOCK = 2**15
 
 
 @dataclass(frozen=True)
@@ -63,64 +61,34 @@ class Ranking:
 
 def rank_rows(score: Floats) -> Ranking:
     """Sort rows by score in O(n log n), with little overhead over an integer sort."""
-    n_rows = len(score)
+    # Unsigned integers in the order of the scores (0.0 equals -0.0): a positive double orders like
+    # its bits with the sign bit set, a negative one like all its bits inverted.
+    signed = (score + 0.0).view(np.int64)
+    signed ^= (signed >> 63) | np.int64(-(2**63))
+    keys = signed.view(np.uint64)
     # The low bits hold the row's number, so that sorted keys name their rows, ties in row order.
-    n_bits = max(1, (n_rows - 1).bit_length())
-    row_mask = np.uint64((1 << n_bits) - 1)
-    packed = np.empty(n_rows, dtype=np.uint64)
-    dropped = False  # whether any score has bits below the leading ones
-    for block in blocks(n_rows):
-        # Unsigned integers in the order of the scores (0.0 equals -0.0): a positive double orders
-        # like its bits with the sign bit set, a negative one like all its bits inverted.
-        signed = (score[block] + 0.0).view(np.int64)
-        flips = signed >> 63
-        flips |= np.int64(-(2**63))
-        signed ^= flips
-        bits = signed.view(np.uint64)
-        dropped = dropped or bool((bits & row_mask).any())
-        bits &= ~row_mask
-        np.bitwise_or(bits, np.arange(block.start, block.stop, dtype=np.uint64), out=packed[block])
-    packed.sort()
-
-    tied = np.empty(n_rows - 1, dtype=bool)  # in all leading bits with the next row
-    for block in blocks(n_rows - 1):
-        np.less_equal(packed[block] ^ packed[1:][block], row_mask, out=tied[block])
-    packed &= row_mask
-    order = packed.view(np.int64)
+    row_mask = np.uint64((1 << max(1, (len(score) - 1).bit_length())) - 1)
+    dropped = bool((keys & row_mask).any())  # whether any score has bits below the leading ones
+    keys &= ~row_mask
+    keys |= np.arange(len(score), dtype=np.uint64)
+    keys.sort()
+    tied = (keys[1:] ^ keys[:-1]) <= row_mask  # in all leading bits with the next row
+    keys &= row_mask
+    order = keys.view(np.int64)
     if not tied.any():
         return Ranking(order, None)
     if dropped:
-        tied = _compare_whole(score, order, tied)
-    starts = np.flatnonzero(np.concatenate([[True], ~tied]))
-    return Ranking(order, None if len(starts) == n_rows else starts)
-
-
-def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
-    """Finish sorting rows with equal leading bits, in place; return which are tied.
-
-    ``near`` and the result (n - 1,) speak of a sorted row and the next one.
-    """
-    # Only rows that agree with a neighbour in all leading bits can be out of order.
-    shared = np.zeros(len(score), dtype=bool)
-    shared[1:] = near
-    shared[:-1] |= near
-    places = np.flatnonzero(shared)
-    linked = near[places[:-1]]  # to the next of these places
-    values = score[order[places]]
-    if (linked & (values[1:] < values[:-1])).any():
-        run = np.append(0, np.cumsum(~linked))
-        in_order = np.lexsort((values, run))
-        order[places] = order[places[in_order]]
-        values = values[in_order]
-    tied = np.zeros_like(near)
-    tied[places[:-1]] = linked & (values[1:] == values[:-1])
-    return tied
-
-
-def blocks(n_rows: int) -> Iterator[slice]:
-    """Blocks of rows whose intermediate results fit into the cache."""
-    for start in range(0, n_rows, _BLOCK):
-        yield slice(start, min(start + _BLOCK, n_rows))
+        # Only rows that agree with a neighbour in all leading bits can be out of order.
+        places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        linked = tied[places[:-1]]  # to the next of these places
+        values = score[order[places]]
+        if (linked & (values[1:] < values[:-1])).any():
+            in_order = np.lexsort((values, np.append(0, np.cumsum(~linked))))
+            order[places] = order[places[in_order]]
+            values = values[in_order]
+        tied[places[:-1]] = linked & (values[1:] == values[:-1])
+    starts = np.flatnonzero(np.append(True, ~tied))
+    return Ranking(order, None if len(starts) == len(score) else starts)
 
 
 def arm_sums(values: Floats, treated: Bools) -> dict[bool, float]:

@@ -12,9 +12,8 @@ from auucmax.certificates.bound import Guarantee
 from auucmax.certificates.certify import METHODS, Certificate
 from auucmax.certificates.policies import PolicyCertificate, ShareCertificate
 from auucmax.certificates.progressive import ProgressiveCertificate
-from auucmax.metrics.curves import UpliftBand
+from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
-from auucmax.metrics.risk import PolicyRiskInference
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Estimate
