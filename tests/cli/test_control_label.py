@@ -84,3 +84,11 @@ def test_of_more_labels_all_others_are_arms(three, tmp_path):
     assert [arm["arm"] for arm in look["arms"]] == ["mail", "phone"]
     again = run(f"monitor {three} --state {tmp_path}/s --as-of 2026-06-01")
     assert again.exit_code == 0, again.output  # the state knows the control
+
+
+def test_empty_cells_are_no_label(two):
+    table = pd.read_csv(two)
+    table.assign(arm=table["arm"].where(table["arm"] == "a-mail")).to_csv(two, index=False)
+    found = run(f"check {two} {TRIAL} --control", "")
+    assert found.exit_code == 2
+    assert "write a label" in found.stderr

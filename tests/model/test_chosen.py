@@ -1,5 +1,7 @@
 """Whom to treat of a table, one arm or several, and what to expect."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -227,6 +229,47 @@ def test_policies_that_the_trial_has_not_judged(arms_model, new_arms, how, why):
     assert found.plan.gain is None
     assert found.uplift > 0
     assert found.decision.state == State.UNKNOWN
+
+
+def test_a_share_with_costs_is_the_budget_that_treats_it(arms_model, new_arms):
+    found = arms_model.target(new_arms, share=0.3, cost=COSTS, value=10)
+    assert found.n_treated == pytest.approx(300, abs=30)
+    same = arms_model.target(new_arms, budget=found.plan.terms.budget, cost=COSTS, value=10)
+    assert found.plan.profit == same.plan.profit
+    assert found.plan.profit is not None
+
+
+def test_several_arms_without_a_band_have_no_known_gain(new_arms):
+    model = auucmax.fit(auucmax.read_trial(arms_table(), **ARMS), "tm")
+    policy = model.evidence.policy
+    unknown = (None,) * len(policy.curve.spend)
+    curve = replace(policy.curve, band_lower=unknown, band_upper=unknown)
+    evidence = replace(model.evidence, policy=replace(policy, curve=curve))
+    found = replace(model, evidence=evidence).target(new_arms, share=0.3)
+    assert found.decision.state == State.UNKNOWN
+    assert found.plan.missing.why == Why.FEW_ROWS
+    assert found.plan.gain is None
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6, 1])
+def test_at_a_cut_inside_a_level_people_of_both_levels_count(tied_model, new, share):
+    few = new[~new["member"] | (np.arange(len(new)) % 3 > 0)]  # fewer members than in the trial
+    found = tied_model.target(few, share=share)
+    assert found.plan.missing is None
+    score, curve = tied_model.predict(few), tied_model.evidence.policy.curve
+    (high, low), own = np.unique(score)[::-1], tied_model.scorers[0].quantiles
+    part = own.reach[own.score.index(high)]
+    gain = at(curve, part)[1]
+    gains = {high: gain / part, low: (curve.gain[-1] - gain) / (1 - part)}
+    of_list = found.chosen()["score"].map(gains).sum()
+    assert found.plan.gain.value == pytest.approx(of_list)
+    assert found.plan.gain.lower < of_list < found.plan.gain.upper
+
+
+def test_uplifts_that_contradict_the_expected_gain_have_a_caveat(model, new):
+    found = model.target(new, share=0.3)
+    assert "add up" not in str(found)
+    assert "add up" in str(replace(found, uplift=2 * found.plan.gain.upper))
 
 
 def test_limits_are_kept(arms_model, new_arms):

@@ -325,10 +325,12 @@ def name_arms(counts: Mapping[str, int], name: str, treated: Any, control: Any) 
     for parameter, values in given.items():
         texts = [arm_text(value) for value in values if value is not None]
         if unknown := [text for text in texts if text.strip() not in spelt]:
+            hint = "Check the spelling."
+            if "" in unknown:
+                hint = "Empty cells are missing values: write a label into them."
             raise InputError(
-                parameter, f"one of the labels of {name!r}, {listed(labels)}", listed(unknown),
-                "Check the spelling.",
-            )  # fmt: skip
+                parameter, f"one of the labels of {name!r}, {listed(labels)}", listed(unknown), hint
+            )
         known[parameter] = [spelt[text.strip()] for text in texts]
     wanted = known["treated"]
     others = [label for label in labels if label not in wanted]

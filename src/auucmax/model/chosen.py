@@ -23,7 +23,15 @@ from auucmax.results import Decision, Evidence, Missing, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.choose import Choice, arm_costs, by_arm, check_money, choose
 from auucmax.targeting.quantiles import LARGE_SHIFT, ScoreShift
-from auucmax.targeting.rule import at, best_spend, check_terms, decide, plan_at, price_factor
+from auucmax.targeting.rule import (
+    at,
+    best_spend,
+    check_terms,
+    decide,
+    plan_at,
+    price_factor,
+    share_as_budget,
+)
 
 _COMPARED_ROWS = 20_000  # of the people, some of whom the chosen are compared with for reasons
 
@@ -227,10 +235,12 @@ def target(
     if is_other:  # guarantees hold for people like those of the trial only
         evidence = replace(evidence, arms=tuple(replace(arm, cuts=None) for arm in evidence.arms))
     within = limits.read(table[of_limits].iloc[place], arms)
-    missing, points = None, None
+    missing = points = parts = None
     if one_arm:
         choice, spend, points = _choose_one(model, evidence, terms, scores[:, 0])
+        parts = _parts_at_cut(model, choice) if is_other else None
     else:
+        terms = share_as_budget(evidence.policy.curve, terms, n) if cost is not None else terms
         choice, spend, missing = _choose_arms(evidence, terms, uplift, within)
     used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
     unlike = [k for k in np.flatnonzero(used).tolist() if shifts[k].is_unlike]
@@ -239,7 +249,7 @@ def target(
         missing = Missing(
             why=Why.UNLIKE_TRIAL, arm=arms[k], got=shifts[k].distance, needed=shifts[k].by_chance
         )
-    plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing)
+    plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing, parts=parts)
     chosen = np.flatnonzero(choice.arm >= 0)
     asked, each = terms, within.get("cost")
     if each is not None:
@@ -318,6 +328,19 @@ def _choose_one(
         if count > 0 or q == 0
     ]
     return choice, spend, points
+
+
+def _parts_at_cut(model: UpliftModel, choice: Choice) -> list[tuple[float, float]] | None:
+    """Parts of the gain if people at a cut inside a level are not as many as in the trial."""
+    level = model.scorers[0].quantiles.level_of(choice.threshold)
+    if level is None or level[0] == level[1]:
+        return None
+    above, reach = level
+    inside = choice.n_tied_taken / (reach - above)
+    parts = [(reach, inside)]
+    if above:
+        parts.append((above, (sum(choice.counts) - choice.n_tied_taken) / above - inside))
+    return parts
 
 
 def _choose_arms(

@@ -14,9 +14,9 @@ from auucmax.results import Brief, Decision, Plan, State, Why
 def _(found: Targeting) -> Brief:
     own, plan = decision_brief(found.decision), found.decision.plan
     facts, caveats = list(own.facts), list(own.caveats)
+    total = words.number(found.uplift, words.digits(found.uplift / 10))
+    gains = words.gains(found.decision.outcome)
     if plan.missing is not None and plan.missing.why != Why.FAILED_CHECK and found.n_treated:
-        total = words.number(found.uplift, words.digits(found.uplift / 10))
-        gains = words.gains(found.decision.outcome)
         facts.append((f"Predicted {gains}", f"{total} (model prediction only)"))
     left_out = {"excluded": found.n_excluded, "repeated rows": found.n_repeated}
     facts.append(("Left out", words.joined(f"{n:,} {why}" for why, n in left_out.items() if n)))
@@ -25,6 +25,12 @@ def _(found: Targeting) -> Brief:
         caveats.append(
             f"the scores are distributed differently from those in the trial (for up to "
             f"{words.percent(far)} of the people): check columns and units."
+        )
+    gain = plan.gain
+    if gain is not None and not (gain.lower or 0) <= found.uplift <= (gain.upper or 0):
+        caveats.append(
+            f"the uplifts in the list add up to {total}, outside the interval of the expected "
+            f"{gains}: use them to rank people, not to forecast."
         )
     if n := found.n_unknown_ids:
         caveats.append(f"{n:,} of the excluded ids {'is' if n == 1 else 'are'} not in this table.")
@@ -87,7 +93,7 @@ def decision_brief(found: Decision) -> Brief:
         prices = [f"{cost:.12g}" for cost in plan.terms.cost]
         step = f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
     elif missing in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
-        step = "use --budget instead of --share"
+        step = "add --cost to --share, or use --budget"
     elif found.is_good or not n_treated:
         pass
     elif missing == Why.FAILED_CHECK:

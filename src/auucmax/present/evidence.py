@@ -189,15 +189,11 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
                 f"({words.arm_name(found.roles, best.arm)} for everyone: {simple})"
             ), (curve.band_lower[-1] or 0) > 0
         who = f"treating {share} with the best arm for each"
-    gain, random, whole = curve.gain[place], curve.random[place], curve.gain[-1]
-    significant = (curve.band_lower[place] or 0) > 0
-    if (curve.lower[-1] or 0) > 0 and 0 < gain <= whole:
-        part, by_chance = words.percent(gain / whole), words.percent(random / whole)
-        total = "total effect" if len(found.arms) == 1 else "gain at the largest budget"
-        return f"{who} captures {part} of the {total} (random: {by_chance})", significant
+    gain, random = curve.gain[place], curve.random[place]
     like = Estimate(value=gain, se=curve.se[place])
     by_chance = words.number(scale * random, words.places_of(like, scale))
-    return f"{who} gains {words.rate(gain, outcome, like)} (random: {by_chance})", significant
+    is_significant = (curve.band_lower[place] or 0) > 0
+    return f"{who} gains {words.rate(gain, outcome, like)} (random: {by_chance})", is_significant
 
 
 def ranking(arm: ArmEvidence, outcome: Outcome) -> str:

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from auucmax._errors import short, visible
 from auucmax._files import whole_file
-from auucmax._validation import check_shares, check_whole
+from auucmax._validation import check_whole
 from auucmax.data.covariates import binned
 from auucmax.model.profiles import describe_arms
 from auucmax.model.uplift_model import UpliftModel
@@ -40,7 +40,7 @@ from auucmax.results import (
     Terms,
 )
 from auucmax.targeting.choose import arm_costs
-from auucmax.targeting.rule import price_factor
+from auucmax.targeting.rule import share_as_budget
 
 if TYPE_CHECKING:
     from auucmax.model.check import TrialCheck
@@ -108,12 +108,7 @@ def write_report(
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if share is None and budget is None and not terms.has_profit:
         terms = replace(terms, share=SHARE)
-    factor = price_factor(found.policy.curve, replace(terms, share=None))
-    if terms.share is not None and len(costs or ()) > 1 and factor is not None:
-        check_shares(terms.share)
-        curve = found.policy.curve
-        spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
-        terms = replace(terms, share=None, budget=spend * n * factor)
+    terms = share_as_budget(found.policy.curve, terms, n)
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
     treated = moved.first.treated if moved else SHARE
     panels = found.arms[0].people if len(found.arms) == 1 else ()

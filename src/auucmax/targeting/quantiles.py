@@ -108,10 +108,17 @@ class ScoreQuantiles(Result):
 
     def share_of(self, threshold: float, part: float) -> float:
         """Share of people above a score, plus a fraction of those at it."""
-        score, above, reach, shares = self._columns
-        for number in np.flatnonzero(score == threshold):  # one, or none
-            return float(above[number] + part * (reach - above)[number])
+        score, *_, shares = self._columns
+        if level := self.level_of(threshold):
+            return level[0] + part * (level[1] - level[0])
         return float(np.interp(-threshold, -np.repeat(score, 2), shares, left=0.0, right=1.0))
+
+    def level_of(self, threshold: float) -> tuple[float, float] | None:
+        """Shares of people above a kept score, and at or above it; None for any other score."""
+        if threshold not in self.score:
+            return None
+        number = self.score.index(threshold)
+        return self.above[number], self.reach[number]
 
     def count(self, new: Floats, share: Floats) -> Floats:
         """Number of new people at each share of the trial's people."""

@@ -62,6 +62,21 @@ def price_factor(curve: Curve, terms: Terms) -> float | None:
     return factor if has_ratios else None
 
 
+def share_as_budget(curve: Curve, terms: Terms, n_people: int) -> Terms:
+    """Terms with the budget that treats their share, for several arms with costs.
+
+    Such arms are judged along budgets. Other terms, and other cost ratios, stay as they are.
+    """
+    if terms.share is None or terms.cost is None or len(curve.costs) == 1:
+        return terms
+    factor = price_factor(curve, replace(terms, share=None))
+    if factor is None:
+        return terms
+    check_shares(terms.share)
+    spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
+    return replace(terms, share=None, budget=spend * n_people * factor)
+
+
 def at(curve: Curve, spend: float) -> tuple[Floats, float, float, float]:
     """Arm shares, gain and band at a spend; NaN where unknown.
 
@@ -87,32 +102,40 @@ def plan_at(
     *,
     counts: Sequence[int] | None = None,
     missing: Missing | None = None,
+    parts: Sequence[tuple[float, float]] | None = None,
 ) -> Plan:
     """Plan for ``n_people`` at a spend per person of the trial's curve.
 
     ``counts``: how many people get each arm, if they are known; otherwise as in the trial.
-    Guarantees hold for people like those of the trial only.
+    ``parts``: spends, and how often the gain per person at each counts; by default that at
+    ``spend``, for all people. Guarantees hold for people like those of the trial only.
     """
-    shares, gain, lower, upper = at(evidence.policy.curve, spend)
+    curve = evidence.policy.curve
+    shares, gain, lower, upper = at(curve, spend)
     one_arm = len(shares) == 1
     own = np.rint(shares * n_people).astype(int).tolist() if counts is None else list(counts)
     n_treated = sum(own)
+    # People above the trial's threshold stand for its share, however many they are.
+    scale = n_treated / spend if one_arm and n_treated and spend else float(n_people)
+    ends = scale * np.array([gain, lower, upper])
+    if parts is not None:
+        ends = np.zeros(3)
+        for point, times in parts:
+            _, gain, lower, upper = at(curve, point)
+            ends += times * np.array([gain, lower, upper] if times > 0 else [gain, upper, lower])
     by_profit = terms.has_profit and terms.share is None and terms.budget is None
-    if n_treated == 0 and by_profit and set(evidence.policy.curve.band_lower[1:]) <= {None}:
+    if n_treated == 0 and by_profit and set(curve.band_lower[1:]) <= {None}:
         missing = Missing(why=Why.FEW_ROWS, got=float(evidence.n_rows))  # no other plan is known
     elif n_treated == 0 and (counts is not None or missing is None):
-        gain = lower = upper = 0.0
+        ends = np.zeros(3)
         missing = None
     elif missing is None and evidence.failed_check:
         missing = Missing(why=Why.FAILED_CHECK)
-    elif missing is None and one_arm and np.isnan(lower):
-        missing = Missing(why=Why.FEW_ROWS, got=np.floor(spend * evidence.n_rows + 1e-9))
+    elif missing is None and np.isnan(ends[1]):
+        missing = Missing(why=Why.FEW_ROWS, got=np.floor(shares.sum() * evidence.n_rows + 1e-9))
     money = None if terms.cost is None else float(np.dot(own, terms.cost))
     found = profit = guaranteed = None
     if missing is None:
-        # People above the trial's threshold stand for its share, however many they are.
-        scale = n_treated / spend if one_arm and n_treated and spend else float(n_people)
-        ends = scale * np.array([gain, lower, upper])
         found = _estimate(ends)
         value, price = 1.0, 0.0
         if terms.value is not None and terms.cost is not None:
