@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auucmax.estimators.trees import TreeScores
+from auucmax.estimators.formula import TreeScores
 
 
 def trees_of(booster: Any) -> TreeScores:

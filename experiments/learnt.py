@@ -25,7 +25,7 @@ from auucmax import TrialKFold, auuc_score
 from auucmax._optional import import_optional
 from auucmax.estimators import UpliftEnsemble
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.trees import TreeScores
+from auucmax.estimators.formula import TreeScores
 from auucmax.pairs import PairObjective, ScoreObjective, s_poly
 from auucmax.solvers import minimise_over_ball
 

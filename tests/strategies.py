@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from auucmax.estimators.trees import TreeScores
+from auucmax.estimators.formula import TreeScores
 
 
 class SmallTrial(NamedTuple):

@@ -12,7 +12,7 @@ from tests.strategies import forests
 
 from auucmax import make_trial
 from auucmax.baselines import UpliftLambdaMART
-from auucmax.estimators import trees
+from auucmax.estimators import formula
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def quick(forest, rows):
     """The compiled pass, for however few rows."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("COMPILE_STEPS", 0), ("READY_STEPS", 0), ("FEW_STEPS", 0)):
-            patch.setattr(trees, name, value)
-        patch.setattr(trees, "_THREAD_ROWS", 70)
+            patch.setattr(formula, name, value)
+        patch.setattr(formula, "_THREAD_ROWS", 70)
         return forest.predict(rows)
 
 
@@ -104,7 +104,7 @@ def test_a_tree_that_is_a_single_leaf():
 @pytest.mark.parametrize("n_roots", [0, 1])
 def test_trees_without_splits(n_roots):
     none = np.zeros(n_roots, dtype=np.int64)
-    leaf = trees.TreeScores(none, none * 0.0, none, none, none > 0, none + 2.5, none, 0)
+    leaf = formula.TreeScores(none, none * 0.0, none, none, none > 0, none + 2.5, none, 0)
     assert quick(leaf, np.zeros((3, 1))).tolist() == [2.5 * n_roots] * 3
     assert leaf.predict_slow(np.zeros((3, 1))).tolist() == [2.5 * n_roots] * 3
 
@@ -151,8 +151,8 @@ def test_batches_after_a_million_steps_take_the_compiled_pass(fitted, monkeypatc
     forest = trees_of(model.booster_)
     steps = len(X) * len(forest.roots) * forest.depth
     for name, value in (("READY_STEPS", 3 * steps), ("COMPILE_STEPS", 3 * steps)):
-        monkeypatch.setattr(trees, name, value)
-    monkeypatch.setattr(trees, "_numpy_steps", 0)
+        monkeypatch.setattr(formula, name, value)
+    monkeypatch.setattr(formula, "_numpy_steps", 0)
     slowly = []
     original = type(forest).predict_slow
     monkeypatch.setattr(

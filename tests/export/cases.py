@@ -15,8 +15,7 @@ from tests.strategies import forests
 
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
-from auucmax.estimators.formula import Formula, Part, RankMean
-from auucmax.estimators.trees import TreeScores
+from auucmax.estimators.formula import Formula, Part, RankMean, TreeScores
 from auucmax.model.uplift_model import Scorer
 from auucmax.results import Kind, Outcome, Roles
 from auucmax.targeting.calibration import Calibration

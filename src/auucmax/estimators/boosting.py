@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
+from auucmax.estimators.formula import TreeScores
 from auucmax.estimators.targets import BINOMIAL, Loss
-from auucmax.estimators.trees import TreeScores
 
 MOST_BINS = 255  #: of a column; missing values have one more
 GAP = 255  #: the code of a missing value

@@ -17,7 +17,7 @@ from auucmax._optional import import_optional
 from auucmax._validation import Floats
 from auucmax.encoding.columns import WAVE_DIGITS
 from auucmax.encoding.kinds import MISSING_TEXTS
-from auucmax.estimators.trees import TreeScores
+from auucmax.estimators.formula import TreeScores
 from auucmax.export.raw_formula import (
     Effect,
     Knots,

@@ -19,8 +19,7 @@ from auucmax._errors import InputError
 from auucmax.encoding.columns import CYCLES, SHIFTS, Column, Term
 from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import other_spellings
-from auucmax.estimators.formula import Formula, Part, RankMean
-from auucmax.estimators.trees import TreeScores
+from auucmax.estimators.formula import Formula, Part, RankMean, TreeScores
 from auucmax.targeting.choose import arm_costs, check_money
 
 FORMAT = "auucmax model"
