@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.estimators import logistic
-from auucmax.estimators.logistic import Design, PathRows
+from auucmax.estimators import shrunk
+from auucmax.estimators.shrunk import Design, PathRows
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 from auucmax.rows import ArrayRows
 
@@ -48,7 +48,7 @@ def test_losses_and_gradients_agree_with_their_twin(seed, n, k, inside, weighted
     fold = rng.integers(3, size=n)
     with pytest.MonkeyPatch.context() as patch:
         if not kept:  # features are made anew for each pass
-            patch.setattr(logistic, "_KEPT", 0)
+            patch.setattr(shrunk, "_KEPT", 0)
         found = PathRows(rows, design, fold, 0.3, loss).losses(points, folds, inside)
     expected = losses_slow(rows, design, fold, 0.3, loss, points, folds, inside)
     np.testing.assert_allclose(found, expected, atol=1e-9)

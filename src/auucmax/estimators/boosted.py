@@ -30,8 +30,7 @@ from auucmax._validation import Bools, Floats, check_whole
 from auucmax.estimators.base import UpliftEstimator, row_weights, seed_of
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
 from auucmax.estimators.formula import Formula, Part, TreeScores
-from auucmax.estimators.logistic import filled
-from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
+from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, filled, shrunk_path
 from auucmax.estimators.targets import Loss, target_of
 from auucmax.rows import ArrayRows
 from auucmax.rows.base import hash_keys
