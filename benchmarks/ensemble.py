@@ -122,7 +122,7 @@ def _trees(quick: bool) -> list[dict[str, Any]]:
 
 
 def _ours(X: Any, y: Any, slope: Any, growth: tuple[Any, ...]) -> Callable[[], Any]:
-    from auucmax.estimators.boosting import Bins, Boosting, Growth
+    from auucmax.estimators.boosted import Bins, Boosting, Growth
 
     bins, n = Bins.of(X), len(y)
     rest = bins, np.full(n, -2.0), slope, y, np.ones(n), np.array([[0, 3 * n // 4]])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
+from auucmax.estimators.boosted import Bins, Boosting, Growth, tree_scores
 from auucmax.estimators.reference import grow_slow
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from auucmax._validation import Bools, Floats
-from auucmax.estimators.boosting import GAP, STEPS, Bins, Boosting, Codes, Growth, Tree
+from auucmax.estimators.boosted import GAP, STEPS, Bins, Boosting, Codes, Growth, Tree
 
 
 def grow_slow(boosting: Boosting) -> Tree | None:
