@@ -23,18 +23,16 @@ from auucmax.certificates.certify import certify
 from auucmax.certificates.paper import paper_gap
 from auucmax.estimators.base import UpliftEstimator, cells, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
-from auucmax.estimators.learning_rows import (
+from auucmax.estimators.norm_search import (
     Known,
+    LinearObjective,
+    LinearPath,
+    TopFit,
     checksum_of,
     heap_weights,
     known_of,
     scaled_weights,
     search_rows,
-)
-from auucmax.estimators.norm_search import (
-    LinearObjective,
-    LinearPath,
-    TopFit,
 )
 from auucmax.estimators.scaling import SCALES, scaled_radius
 from auucmax.metrics.bins import N_BINS, score_levels
