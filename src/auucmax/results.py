@@ -25,7 +25,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 Numbers = tuple[float, ...]
 MaybeNumbers = tuple[float | None, ...]
 Range = tuple[float, float]
-LEAST_ROWS = 20  #: people, about fewer of whom no number is shown to others
+LEAST_ROWS = 20  #: fewest people that a number which is passed on may describe to others
 _STRICT: Any = {"extra": "forbid", "allow_inf_nan": False}
 
 

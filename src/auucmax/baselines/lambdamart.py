@@ -85,7 +85,7 @@ class PromotedGainObjective:
         self.scale = 12 * self.total / ((self.total + 1) * pairs)
 
     def __call__(self, score: Floats, dataset: Any = None) -> tuple[Floats, Floats]:
-        """``dataset`` is what LightGBM passes along."""
+        """Gradient and Hessian; LightGBM also passes a ``dataset``."""
         ranking = rank_rows(score)
         order = ranking.order
         weight, kind = self.weight[order], self.kind[order]

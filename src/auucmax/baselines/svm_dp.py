@@ -73,7 +73,7 @@ class HingeSolution:
         return max(self.objective - self.lower, 0.0) / self.objective
 
     def learn(self, point: _Point) -> None:
-        """Take over what a point improves."""
+        """Update w, objective and lower bound if a point improves them."""
         self.lower = max(self.lower, point.lower)
         if point.objective < self.objective:
             self.w, self.objective = point.w, point.objective
@@ -343,7 +343,7 @@ def _arms(
     sample_weight: Floats | None,
     weights: str | tuple[float, float],
 ) -> list[ArmPairs]:
-    """Pairs of both arms, with weights such that sums are means times 1 and kappa."""
+    """Pairs of both arms, weighted so that sums are means times 1 and kappa."""
     codes = code_rows(y, treatment=treated)
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     totals = np.bincount(codes, weight, minlength=4).astype(np.float64)

@@ -25,7 +25,7 @@ Codes = NDArray[np.intp]
 
 
 def minus(own: Estimate, other: Estimate) -> Estimate:
-    """Difference of two independent estimates; interval arms add in quadrature.
+    """Difference of two independent estimates; distances to the limits add in quadrature.
 
     >>> found = minus(
     ...     Estimate(value=5.0, se=2.0, lower=1.0, upper=9.0),

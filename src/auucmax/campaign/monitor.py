@@ -144,7 +144,7 @@ class Look(Result):
 
 
 class State(Result):
-    """The state that is kept between two looks.
+    """State kept between two looks.
 
     ``options`` are those of the first look, with a hash of its model. ``days`` has for each day an
     order-independent checksum of the ids, arms and outcomes of its rows.

@@ -146,7 +146,7 @@ class Known:
 
 @dataclass
 class AnytimeBets:
-    """The state kept between two looks; it contains only rows of the open superblock.
+    """State kept between two looks; it contains only rows of the open superblock.
 
     ``least``: of the known chances of treatment, and of those of no treatment, by design; None
     if all rows have the same. ``known`` comes from the first superblock, which is not bet on.

@@ -255,7 +255,7 @@ class Game:
         )
 
     def floor(self, design: BlockDesign, centre: float, shift: float) -> float:
-        """Lower bound of the block statistics, as a positive number."""
+        """Minus the lower bound of the block statistics."""
         adjustment = (shift, shift) if self.adjustment is None else self.adjustment
         floor = design.floor(centre, adjustment)
         if len(self.ranks) == 2:  # minus the statistic is that with the arms swapped
@@ -282,7 +282,7 @@ class Game:
         return list(assigned), design, shift
 
     def _estimates(self, outcomes: Floats) -> tuple[float, float]:
-        """Point estimates of AUUC and gain from what was bet on; clusters have equal weight."""
+        """Point estimates of AUUC and gain from the rows bet on; clusters have equal weight."""
         # So the gap is what the bets cost and nothing else.
         weight = np.ones(len(outcomes))
         if self.clusters is not None:

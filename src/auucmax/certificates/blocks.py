@@ -84,7 +84,7 @@ class DealtUnits(NamedTuple):
         return self._replace(treated=both, control=self.control[:0])
 
     def after(self, n_treated: int, n_control: int) -> DealtUnits:
-        """The units without the first of each arm."""
+        """The units except the first of each arm."""
         return self._replace(treated=self.treated[n_treated:], control=self.control[n_control:])
 
     def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:

@@ -84,7 +84,7 @@ class Pilot(NamedTuple):
         chance: Floats | None = None,
         adjustment: tuple[float, float] | None = None,
     ) -> Pilot:
-        """``adjustment``: the range of an outcome model that was taken off, if there was one."""
+        """Estimate from pilot rows; ``adjustment``: range of a subtracted outcome model."""
         if chance is not None:
             means = ArmMeans.of(residual, treated, chance)
             least = float(means.least.min())

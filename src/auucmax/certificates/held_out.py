@@ -21,7 +21,7 @@ def scored(
     control: Any,
     n_candidates: int,
 ) -> tuple[Floats, Bools, list[Floats], int]:
-    """Validate held-out rows: outcome, treatment, a score per model, and the candidates to pay for.
+    """Validate held-out rows: outcome, treatment, scores by model, and the number of candidates.
 
     ``models`` are fitted models, or scores.
     """
@@ -62,10 +62,10 @@ class InnerRows:
 
 
 class FittedOn(NamedTuple):
-    """The rows a model was fitted on, in the form it sees.
+    """The rows a model was fitted on, as the model received them.
 
-    ``n_candidates`` were compared on rows that the model set aside: nobody can tell such rows from
-    new ones, so a certificate pays for them on all rows.
+    ``n_candidates`` were compared on rows that the model set aside. Such rows look like new ones,
+    so a certificate corrects for the candidates on all rows.
     """
 
     checksum: Checksum

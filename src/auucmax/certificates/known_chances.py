@@ -34,7 +34,7 @@ class ChancesBeyond(InputError):
 
 
 class ArmMeans(NamedTuple):
-    """Guessed mean outcomes by arm, in [0, 1], from rows that are not bet on; (K + 1,).
+    """Prior guesses of mean outcomes by arm, in [0, 1], from rows that are not bet on; (K + 1,).
 
     ``least`` (K + 1,): the smallest propensities that are certified. They must not depend on the
     rows that are bet on, because they decide the size of the bets.

@@ -69,7 +69,7 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 
 def tell(*lines: str, err: bool = False) -> None:
-    """Print lines without control characters and passwords."""
+    """Print lines without control characters or passwords."""
     # Passwords first: of one that is cut nothing could be recognised.
     shown = [without_passwords(line) for line in lines]
     cut = [line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…" for line in shown]

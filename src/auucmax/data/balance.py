@@ -235,7 +235,7 @@ def halves(
 
 
 def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
-    """AUC with ties counted half, and the one-sided p-value for at most 1/2."""
+    """AUC with ties counted half, and the one-sided p-value of AUC <= 1/2."""
     from scipy.stats import mannwhitneyu
 
     above, below = score[positive], score[~positive]

@@ -364,7 +364,7 @@ def copy_rows(
 
 
 def _connect(ibis: Any, address: str, stack: ExitStack) -> Any:
-    """Connect to a database; SQLite files are opened read-only, and nothing is made beside them."""
+    """Connect to a database; SQLite files are opened read-only, without new files beside them."""
     scheme = address.partition("://")[0]
     if scheme != "sqlite":
         try:

@@ -289,7 +289,7 @@ def _jobs_source(split: int | None, part: str) -> DataFile:
 
 
 def _recode(column: pd.Series, levels: Sequence[str]) -> NDArray[np.intp]:
-    """Positions of the values among the levels, as which they may also be numbered."""
+    """Index of each value in ``levels``; values may also be given as indices."""
     index, values = pd.factorize(column.to_numpy(), use_na_sentinel=False)
     keys = [str(value).strip().lower().removesuffix(".0") for value in values]
     codes = {level.lower(): k for k, level in enumerate(levels)}

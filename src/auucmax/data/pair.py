@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def design(self) -> dict[str, Any]:
-        """The design (groups and propensities) as metrics and calibrations take it."""
+        """The design (groups and propensities), as arguments of metrics and calibration."""
         return {
             "treatment": self.treated, "groups": self.groups, "propensity": self.propensity,
             "sample_weight": self.people,

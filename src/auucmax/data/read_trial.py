@@ -384,7 +384,7 @@ def propensity_columns(
 
 
 def without_ids(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The columns ``names`` but those that are unique in every row."""
+    """The columns ``names`` without those that are unique in every row."""
     ids = [name for name in names if names_rows(table[name])]
     if not ids or len(ids) == len(names):
         return list(names)
@@ -448,7 +448,7 @@ ArmColumns = tuple[tuple[str, ...], ...]  #: (arm, column with its chance) of ea
 def arm_columns(
     given: Mapping[str, str] | str, labels: Iterable[str], columns: Sequence[str]
 ) -> ArmColumns:
-    """Propensity columns of all labels but one, whose propensity is the rest.
+    """Propensity columns of all labels but one, whose propensity is the remainder.
 
     ``given``: by label; or the word that columns begin with, as ``assign`` writes them.
 

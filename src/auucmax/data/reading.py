@@ -371,7 +371,7 @@ def scan_csv(file: str) -> str:
             tables[delimiter].extend(islice(filter(None, reader), 100))
 
     def agreement(delimiter: str) -> tuple[bool, int, int]:
-        """Whether there are two names or more, and how many lines have as many fields."""
+        """Sort key: at least two names, lines with the usual number of fields, names."""
         widths = [len(row) for row in tables[delimiter]] or [0]
         usual = Counter(width for width in widths if width > 1).most_common(1)
         return widths[0] > 1, usual[0][1] if usual else 0, widths[0]

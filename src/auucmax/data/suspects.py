@@ -38,7 +38,7 @@ RARE = 1e-9
 def find_suspects(
     features: Sequence[Feature], trial: Trial, rng: np.random.Generator
 ) -> tuple[list[Suspect], list[Suspect]]:
-    """Suspicious features, and features that predict the outcome so well that one has to ask."""
+    """Suspicious features, and features that predict the outcome so well that they need a check."""
     if trial.n_rows > MAX_ROWS:
         rows = np.sort(rng.choice(trial.n_rows, MAX_ROWS, replace=False))
         features = [replace(feature, values=feature.values[rows]) for feature in features]
@@ -168,9 +168,9 @@ def _separator(feature: Feature, positive: Bools, target: str, least: int) -> Su
 
 
 def _above_lowest(y: Floats) -> tuple[Bools, bool]:
-    """Which outcomes are not the lowest, and whether there are two outcomes at most.
+    """Mask of outcomes above the lowest, and whether there are at most two distinct outcomes.
 
-    None if there are more, and few have the lowest one.
+    The mask is empty if there are more, and few rows have the lowest one.
     """
     above = y > y.min()
     has_two = bool((y[above] == y.max()).all())

@@ -58,7 +58,7 @@ class EffectSummary:
 
 @dataclass(frozen=True, repr=False)
 class TrialSummary(Shown):
-    """Summary statistics of a trial; where only some rows were randomised, arms are of these."""
+    """Summary statistics of a trial; ``arms`` cover only randomised rows."""
 
     name: str
     outcome_name: str

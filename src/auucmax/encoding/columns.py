@@ -117,7 +117,7 @@ class Column:
 
     @property
     def has_other(self) -> bool:
-        """Whether other texts than the levels have a feature."""
+        """Whether texts other than the levels have a feature."""
         return self.other_share > 0
 
     @property

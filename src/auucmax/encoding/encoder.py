@@ -409,7 +409,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return features
 
     def accept(self, frame: Any) -> Self:
-        """Accept new categories from now on, encoded as zeros, where these rows have some.
+        """Accept new categories, encoded as zeros, in the columns where these rows have some.
 
         For rows that were kept from ``fit`` though they were there: a text that is so rare that
         only they have it is no mistake. No feature of any other row changes.

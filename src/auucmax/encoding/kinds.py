@@ -67,7 +67,7 @@ def level_text(value: Any) -> str:
 
 
 def arm_text(value: Any) -> str:
-    """Text of an arm label; booleans are the same however they are spelt.
+    """Text of an arm label; all spellings of a boolean have the same text.
 
     >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
     ('true', 'true', '1', 'Mail')
@@ -408,7 +408,7 @@ def responders(y: Floats) -> Bools | None:
 
 
 def share_beyond(y: Floats, outcome_range: tuple[float, float]) -> float:
-    """Share of the total outcome, by size, that lies outside a range.
+    """Share of the total absolute outcome that lies outside a range.
 
     >>> share_beyond(np.array([0, 40.0, 60]), (0, 50))
     0.1

@@ -131,7 +131,7 @@ def seed_of(random_state: int | None) -> int:
 
 
 def cells(rows: ArrayRows, cut: float = 1.0) -> NDArray[np.intp]:
-    """Cell of each row, 0..3: control with an outcome below ``cut`` and not, then treated."""
+    """Cell of each row: 0 control, 2 treated; plus 1 if the outcome is at least ``cut``."""
     return 2 * rows.treated.astype(np.intp) + (rows.y >= cut)
 
 
@@ -266,7 +266,7 @@ class UpliftEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _formula(self) -> Formula | RankMean:
-        """``formula_``, unless a subclass makes it anew."""
+        """``formula_``, unless a subclass builds another."""
         if not hasattr(self, "formula_"):
             raise InputError(
                 "the model", "one that has a formula", type(self).__name__,

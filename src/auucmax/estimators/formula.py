@@ -318,7 +318,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Formula 
 
 
 def _member(own: dict[str, NDArray[Any]], n_features: int) -> tuple[Formula, Floats | None]:
-    """One formula of its arrays, and the knots of its ranks, if it has some."""
+    """Restore a formula from its arrays, with the knots of its ranks, if any."""
     trees: list[TreeScores] = []
     while (start := f"trees.{len(trees)}.") + "roots" in own:
         nodes: dict[str, Any] = {name: own.pop(start + name) for name in _TREE}

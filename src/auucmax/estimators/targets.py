@@ -59,7 +59,7 @@ class Binomial:
         return np.asarray(chance * (1 - chance))
 
     def steepest(self, z: Floats, y: Floats) -> float:
-        """Bound of the gradient in z; without a limit, twice that of these rows."""
+        """Bound of the gradient in z; if unbounded, twice the largest on these rows."""
         return 1.0
 
     def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:

@@ -314,7 +314,7 @@ class Gains:
         return moments, covariance
 
     def counted(self, error: Floats, average: Floats | None = None) -> Floats:
-        """Number of rows behind the limits, (J,): a mean over the arms given there.
+        """Number of rows behind the limits, (J,), averaged over the arms given at each budget.
 
         ``average`` (J,): weights of a mean over the budgets, which rests on the rows of each arm
         where these are most.

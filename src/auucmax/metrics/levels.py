@@ -50,7 +50,7 @@ _SHARES_AT_ONCE = 128
 
 
 class RowOptions(TypedDict, total=False):
-    """Options of all metrics: what is known of the rows besides y, score and treatment.
+    """Options of all metrics: row attributes other than y, score and treatment.
 
     sample_weight : (n,) weights; an integer weight equals that many copies of the row.
     propensity : scalar or (n,) probability of treatment, for trials whose treatment share was made

@@ -239,7 +239,7 @@ class RankedRows(Ranking):
 
     @cached_property
     def _apart(self) -> tuple[RankedRows, ...]:
-        """The treated and the control rows, each ranked by themselves."""
+        """The treated and the control rows, each ranked separately."""
         found = []
         for arm in (True, False):
             kept = np.flatnonzero(self.treated == arm)  # much faster than taking by a mask

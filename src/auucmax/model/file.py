@@ -151,7 +151,7 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
 
 
 def _number(text: str) -> float:
-    """A number of a header that can be computed with."""
+    """Parse a number of a header; ValueError if it is not finite or too large."""
     value = float(text)
     if not abs(value) <= _LARGEST:
         raise ValueError(f"{text[:50]} is no number, or too large")
@@ -159,7 +159,7 @@ def _number(text: str) -> float:
 
 
 def _restored(header: Header, members: dict[str, bytes]) -> UpliftModel:
-    """The model of a header and of arrays, all of which it needs."""
+    """Restore a model from its header and arrays; ValueError if they do not match."""
     evidence, scorers = header.evidence, []
     for k, saved in enumerate(header.scorers):
         encoder = TableEncoder.from_dict(saved.encoder)
@@ -187,7 +187,7 @@ def array_bytes(array: NDArray[Any]) -> bytes:
 
 
 def array_of(name: str, content: bytes) -> NDArray[Any]:
-    """The array of an .npy file: finite numbers, and as many as there are bytes for.
+    """Read an .npy file of finite numbers; ValueError if its size does not match its header.
 
     The header is compared with the number of bytes before anything is allocated: a few bytes can
     claim to be an array of any size.

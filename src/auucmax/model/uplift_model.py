@@ -110,7 +110,7 @@ class UpliftModel(Shown):
         return np.column_stack([one.score(frame) for one in self.scorers])
 
     def narrow(self, rows: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """Rows with their scores in place of the features, as :meth:`target` takes them.
+        """Rows with their scores in place of the features, for :meth:`target`.
 
         For tables that do not fit into memory: ``read_table(path, each=model.narrow)``. ``columns``
         are kept beside the id.
@@ -209,7 +209,7 @@ class UpliftModel(Shown):
         return with_rivals(self, self.read(trial), names)
 
     def target(self, people: Any, **terms: Any) -> Any:
-        """Choose whom to treat of a table; see :func:`auucmax.model.chosen.target`.
+        """Choose whom to treat in a table; see :func:`auucmax.model.chosen.target`.
 
         ``terms`` are a share, a budget with its cost, or cost and value, and optionally limits,
         exclude and reasons.

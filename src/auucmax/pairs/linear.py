@@ -70,7 +70,7 @@ class LinearPairs(Pairs):
         return self._hessian_of(self._hessian_field(w), w, self._totals)
 
     def _last(self, name: str, w: Floats, make: Callable[[Floats], Any]) -> Any:
-        """Result of the last w, since value, gradient and Hessian are requested in turn."""
+        """Cache for the last w, since value, gradient and Hessian are requested in turn."""
         key = w.tobytes()
         if name not in self._kept or self._kept[name][0] != key:
             self._kept[name] = key, make(w)

@@ -30,7 +30,7 @@ _OFTEN = np.uint64(2**10)
 
 
 def order_mark(batch: Batch) -> int:
-    """Sum of hashes of some rows with their keys: other rows, or another order, have another.
+    """Sum of hashes of rows and keys, which changes with the rows and their order.
 
     Marks of batches add up, modulo 2^64, to that of all. The rows are the first 1,024 of each
     partition (:data:`FIRST_KEY`) and every 1,024th. Features and outcomes are compared as float32:
@@ -110,7 +110,7 @@ class Rows:
         return self._total((), summaries)
 
     def _total(self, steps: tuple[Step, ...], summaries: Sequence[Summary]) -> list[Any]:
-        """Sums of the summaries of the view that these steps make."""
+        """Sums of the summaries of batches after these steps."""
         workers = n_threads()
         with ThreadPoolExecutor(workers) as pool, closing(self.batches()) as batches:
 
@@ -267,8 +267,7 @@ class Sample:
 
     @classmethod
     def of(cls, values: Floats, keys: Keys, size: int, seed: int = 0, n_rows: float = 0) -> Sample:
-        """Sample a batch; ``n_rows``: of all batches, if known; then a batch adds little more
-        than its part of the sample."""
+        """Sample a batch; the number of rows of all batches, if known, keeps samples small."""
         hashes = hash_keys(keys, seed)
         if size < n_rows:  # eight standard deviations more than needed
             most = np.uint64(min((size + 8 * size**0.5) / n_rows, 1.0) * (2.0**64 - 2**12))

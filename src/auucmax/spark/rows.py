@@ -1,4 +1,4 @@
-"""Rows of a trial in a Spark DataFrame: summaries are made where they are, and only these travel.
+"""Rows of a trial in a Spark DataFrame: executors compute summaries, and only these are sent.
 
 Only the DataFrame interface is used, so that classic sessions and Spark Connect take the same way.
 """
@@ -60,13 +60,13 @@ class PackedRows:
 
     @property
     def row(self) -> np.dtype[Any]:
-        """A row as numpy has it; a double and then floats, so that all are aligned."""
+        """numpy dtype of a row: a double, then floats, so that all are aligned."""
         return np.dtype(
             [("y", "f8"), ("X", self.dtype, (len(self.names),)), ("treated", self.dtype)]
         )
 
     def pack(self, batch: Batch) -> Any:
-        """A record batch of the values of a block of rows."""
+        """Pack a block of rows into a record batch."""
         import pyarrow as pa
 
         rows = np.empty(len(batch.y), self.row)
@@ -79,7 +79,7 @@ class PackedRows:
         return pa.RecordBatch.from_arrays(packed, names=list(self.columns))
 
     def unpack(self, table: Any) -> Batch:
-        """The rows of a record batch of values, without keys."""
+        """Unpack the rows of a record batch, without keys."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

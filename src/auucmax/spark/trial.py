@@ -285,7 +285,7 @@ def _checksum(batch: Batch) -> Checksum:
 def _scored(
     df: DataFrame, score: Any, features: Sequence[str] | None, *arms: Any
 ) -> tuple[SparkRows, Callable[[Any], Any]]:
-    """Rows of a column of scores, or of a model's columns, and what gives their scores.
+    """Rows of a score column or of a model's columns, and the function that scores them.
 
     ``arms``: the treatment, the outcome, and the labels of the arms.
     """

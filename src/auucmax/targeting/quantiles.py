@@ -66,8 +66,11 @@ class ScoreQuantiles(Result):
 
     @classmethod
     def of(cls, score: Floats, weight: Floats | None = None, least: int = 20) -> ScoreQuantiles:
-        """Summarise scores: levels of ``least`` people are kept, others become means of so
-        many people around each per cent, or around shares with so many people between them."""
+        """Summarise scores, keeping only numbers about at least ``least`` people.
+
+        Levels of so many people are kept; other scores become means of so many people around
+        each percentile, or around wider shares for few people.
+        """
         levels, code = np.unique(-score, return_inverse=True)
         # Kish's effective size: rows of unequal weight count as fewer.
         people = np.ones(len(score)) if weight is None else weight
