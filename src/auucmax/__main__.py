@@ -16,7 +16,7 @@ def main() -> None:
 
 def _stop(*_: Any) -> None:
     # At once: an exception in the middle of an import may end up as anything.
-    print("auucmax: interrupted; files are as they were", file=sys.stderr, flush=True)
+    print("auucmax: interrupted; no file was changed", file=sys.stderr, flush=True)
     os._exit(130)
 
 

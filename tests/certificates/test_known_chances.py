@@ -107,7 +107,7 @@ def test_a_useless_score_is_not_certified_and_a_good_one_is():
     assert good.estimate == pytest.approx(shown, abs=1e-12)
     assert good.propensity == (0.2, 0.8)
     assert "0.2 to 0.8 by design" in str(good)
-    assert "the same chance for all" not in str(good)
+    assert "with equal probability" not in str(good)
 
 
 @pytest.mark.gate

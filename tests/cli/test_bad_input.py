@@ -211,7 +211,7 @@ def test_an_interrupted_command_leaves_the_old_file(name, files, outputs, monkey
         patch.setattr(os, "replace", interrupted)
         result = written(WRITERS[name], files, outputs)
     assert result.exit_code == 130
-    assert lines_of(result) == ["auucmax: interrupted; files are as they were"]
+    assert lines_of(result) == ["auucmax: interrupted; no file was changed"]
     assert contents(outputs) == before
 
 

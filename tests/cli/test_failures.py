@@ -35,5 +35,5 @@ def test_an_interrupt_is_one_line_from_the_start(files, tmp_path, name):
     code = INTERRUPTING.format(name=name)
     call = [sys.executable, "-c", code, "fit", files.trial, *FIT.split(), "-o", tmp_path / "m"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
-    told = "auucmax: interrupted; files are as they were\n"
+    told = "auucmax: interrupted; no file was changed\n"
     assert (done.returncode, done.stderr) == (130, told)

@@ -50,19 +50,21 @@ def assign(
     share: Share = None,
     explore: Annotated[
         float,
-        typer.Option(help="Probability that a person gets another arm than the model chooses."),
+        typer.Option(help="Probability that a person gets a different arm than the model chose."),
     ] = 0.1,
     add: Annotated[
         bool,
-        typer.Option("--add", help="Add new people to an existing list; earlier assignments stay."),
+        typer.Option(
+            "--add", help="Add new people to an existing list; earlier assignments are kept."
+        ),
     ] = False,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Assign people to arms at random, reproducibly for anyone who has the key.
+    """Assign people to arms at random; anyone who has the key can reproduce the list.
 
     Writes id, arm and propensity (the probability of treatment; with several arms, one column
-    "chance LABEL" per arm). With --model the top --share is treated, but each person gets another
-    arm than the model chooses with probability --explore, so that `auucmax verify` can measure the
+    "chance LABEL" per arm). With --model the top --share is treated, but with
+    probability --explore a person gets a different arm, so that `auucmax verify` can measure the
     gain. An existing list is never overwritten.
     """
     from auucmax.campaign import assign as assigned

@@ -136,7 +136,7 @@ def _run(
     defect of ours and keeps its traceback.
     """
     if how["details"] and how["quiet"]:
-        raise typer.BadParameter("--details and --quiet exclude each other")
+        raise typer.BadParameter("--details and --quiet cannot be combined")
     with warnings.catch_warnings(), without_progress() if how["quiet"] else speaking():
         warnings.simplefilter("default")
         warnings.showwarning = partial(_show_warning, set())
@@ -165,7 +165,7 @@ def _run(
                 _show_failed_check(error, how, options)
             raise typer.Exit(code) from None
         except KeyboardInterrupt:
-            tell("auucmax: interrupted; files are as they were", err=True)
+            tell("auucmax: interrupted; no file was changed", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
 

@@ -52,7 +52,7 @@ def monitor(
     ] = None,
     new_levels: NewLevels = "error",
 ) -> Answer:
-    """Look at a running trial, as often as you like: every bound holds at every look.
+    """Look at a running trial as often as you like: all bounds hold at all looks together.
 
     Reports bounds on the average effect of each arm and, with scores, on the gain over random
     targeting. DATA holds all rows so far, or the rows since the last look; a row counts once its

@@ -70,8 +70,8 @@ def report(
     """Write an HTML page with the decision, the evidence behind it and a slider for the share.
 
     MODEL alone is enough: it contains the evidence from its fit. With DATA the page shows evidence
-    from these new rows. The share, or the budget, can be moved on the page. The page
-    loads nothing from the network.
+    from these new rows. A slider changes the share or the budget. The page loads
+    nothing from the network.
     """
     from auucmax._files import check_target
     from auucmax.present.page import write_report

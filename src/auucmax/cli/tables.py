@@ -98,7 +98,9 @@ def read_ids(path: str, model: UpliftModel) -> list[Any]:
 
     id = model.roles.id
     if id is None:
-        raise InputError("exclude", "left out, for the model knows no ids", path, "Fit with --id.")
+        raise InputError(
+            "exclude", "left out, because the model has no id column", path, "Fit with --id."
+        )
     try:
         table = frame_of(read_table(path))
     except NoRowsError:  # nobody

@@ -74,7 +74,7 @@ def target(
 
     Writes the chosen people to a .csv or .parquet file, best first, with rank, score, uplift and
     arm. The expected gain is estimated on held-out rows of the trial; its interval holds for any
-    share. With several arms each person gets at most one. --details shows all numbers.
+    share. With several arms, each person gets at most one of them. --details shows all numbers.
     """
     from auucmax.model import Limits
     from auucmax.results import State
@@ -98,5 +98,5 @@ def target(
     write_table(found.people if everyone else found.chosen(), output)
     remark = ""
     if found.n_treated and found.decision.state in (State.HARM, State.LOSS, State.UNCLEAR):
-        remark = " (the people asked for, although treating them is not advised)"
+        remark = " (as requested, but treating these people is not advised)"
     return Answer(found, saved=output, remark=remark, model=model)

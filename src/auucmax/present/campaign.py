@@ -26,8 +26,8 @@ _VERDICTS = {
     Verdict.EFFECT_SHOWN: "You may stop: the treatment works",
     Verdict.GAIN_SHOWN: "You may stop: targeting by the score works",
     Verdict.LOSS_SHOWN: "You may stop: targeting by the score is worse than random",
-    Verdict.CONTINUE: "Go on: nothing is certain yet",
-    Verdict.TOO_EARLY: "Go on: too early for a statement",
+    Verdict.CONTINUE: "Continue: no clear result yet",
+    Verdict.TOO_EARLY: "Continue: too early for a result",
 }
 _STATES = {
     State.HARM: "The campaign did harm",
@@ -107,7 +107,7 @@ def _(found: Assignment) -> Brief:
         n = sum(found.chosen[1:])
         part = words.percent(n / max(found.n_people, 1))
         facts.append(("Model", f"chooses {words.people(n)} ({part})"))
-        others = f"{words.people(found.n_explored)} get another arm than the model chose"
+        others = f"{words.people(found.n_explored)} get a different arm than the model chose"
         facts.append(("At random", others))
         later = "run the campaign, then auucmax verify"
     if found.decision is not None:
@@ -121,7 +121,7 @@ def _(found: Assignment) -> Brief:
         f"Assigned {words.people(found.n_people)}: {words.counts(found.arms, found.counts)}.",
         facts,
         next_step=later,
-        details=[("Assignment id", f"{found.rule}, in the column rule of the list")],
+        details=[("Assignment id", f"{found.rule}, also in the list's column rule")],
     )
 
 
@@ -236,10 +236,10 @@ def _(found: Verification) -> Brief:
     elif held == ForecastVerdict.BELOW:
         step = "fit again on these rows: the people or the treatment have changed"
     elif found.state in (State.GUARANTEED, State.SIGNIFICANT):
-        step = "go on, and keep treating a part at random to verify again"
+        step = "continue, and keep a random part to verify again"
     else:
-        step = "go on with more people, or with a larger random part"
-    assumed = "this assumes equal probabilities of treatment for all people with one chosen arm."
+        step = "continue with more people or a larger random part"
+    assumed = "this assumes that people with the same chosen arm were equally likely to be treated."
     caveats = [assumed] if found.cells[0].propensity is None else []
     return in_words(f"{verdict}.", facts, caveats, step, details)
 

@@ -64,7 +64,7 @@ def decision_brief(found: Decision) -> Brief:
     if not n_treated and missing is None:
         why = "nobody is chosen"
         if plan.terms.has_profit and not (plan.terms.share or plan.terms.budget):
-            why = "no number of people is expected to be profitable"
+            why = "treating any number of people is expected to lose money"
         verdict = f"Treat nobody: {why}."
     elif found.state == State.UNKNOWN:
         money = "" if not plan.spend else f" at a cost of {words.money(plan.spend)}"
@@ -103,7 +103,7 @@ def decision_brief(found: Decision) -> Brief:
         share = words.percent(n / better.n_people)
         step = f"treat {words.people(n)} ({share}) instead: {_expected(better, found)}"
     elif found.state in (State.HARM, State.LOSS):
-        verdict = f"Treat nobody, not{verdict.removeprefix('Do not treat')}"
+        verdict = f"Treat nobody. If you treat{verdict.removeprefix('Do not treat')}"
     elif found.state == State.UNCLEAR or others_known:
         step = "run a larger trial for a clear answer: auucmax plan, then auucmax assign"
     return in_words(verdict, facts, next_step=step)

@@ -106,9 +106,9 @@ def evidence_brief(found: Evidence) -> Brief:
     if all(arm.n_levels == 1 for arm in found.arms):
         verdict = "The model does not rank people: all have the same score."
     elif is_harm:
-        verdict = "Treat nobody: on average it does harm."
+        verdict = "Treat nobody: on average the treatment does harm."
         if is_gain:
-            verdict = f"Do not treat everyone: it does harm on average; {top}."
+            verdict = f"Do not treat everyone: that does harm on average; {top}."
     elif state in (State.GUARANTEED, State.SIGNIFICANT):
         verdict = f"Targeting works: {top}."
     elif state == State.LOSS:
@@ -188,7 +188,7 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
                 f"the best arm for each person gains {words.rate(like.value, outcome, like)} "
                 f"({words.arm_name(found.roles, best.arm)} for everyone: {simple})"
             ), (curve.band_lower[-1] or 0) > 0
-        who = f"treating {share} with the best arm for each"
+        who = f"treating {share}, each with their best arm,"
     gain, random = curve.gain[place], curve.random[place]
     like = Estimate(value=gain, se=curve.se[place])
     by_chance = words.number(scale * random, words.places_of(like, scale))
@@ -226,9 +226,7 @@ def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
     for side, start in starts.items():
         names = [name(own.against) for own in contrasts if words.side(own.difference) == side]
         if names:
-            start, preposition = start.rsplit(" ", 1)
-            those = [f"{preposition} {other}" for other in names]
-            parts.append(f"{start} {words.joined(those, 'and' if side else 'or')}")
+            parts.append(f"{start} {words.joined(names, 'and' if side else 'or')}")
     return "; ".join(parts)
 
 

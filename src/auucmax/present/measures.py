@@ -87,7 +87,7 @@ def _(found: Calibration) -> Brief:
     verdict += "on average."
     caveat = "uplifts are means of people with similar scores, not of single people."
     if len(found.score) == 1 or found.n_values == 1:
-        verdict = f"No clear gain of higher scores: everybody gets the average effect, {average}."
+        verdict = f"Higher scores show no clear gain: everybody gets the average effect, {average}."
         caveat = "do not choose people by this score."
     return in_words(verdict, [("Rows", f"{found.n_rows:,}")], [caveat])
 
@@ -113,7 +113,7 @@ def _(found: Guarantee) -> Brief:
         facts.append(("AUUC", f"{auuc} (estimate {found.estimate:+.5f})"))
         facts.append(("Method", METHODS[found.method]))
         one = "the score was" if n == 1 else f"the {n} candidates were"
-        sources = [f"{one} fixed without looking at them, or at rows that depend on them"]
+        sources = [f"{one} fixed without looking at these rows, or at rows that depend on them"]
         if found.cross_fitted:
             sources = [
                 "each fold's scores come from a model fitted on the others; the bounds are for the "
@@ -130,12 +130,12 @@ def _(found: Guarantee) -> Brief:
         trained = f"{low} to {high} of the rows; more rows were used for the final model"
         facts.append(("Trained on", trained))
         sources.append(
-            "rows were assigned to chunks at random, and each model, with all its choices, comes "
-            "from the chunks before the one that it is judged on"
+            "rows were assigned to chunks at random, and each model and every choice in it depend "
+            "only on chunks before the one that it is evaluated on"
         )
     else:
         what, ways = "the policy", "policies"
-        sources.append("each policy comes from other rows than those that judge it")
+        sources.append("each policy is evaluated on rows that it does not depend on")
     if isinstance(found, PolicyCertificate):
         over_random = found.random_lower_bound
         facts.append(("Over nobody", _bounds(found.gain_lower_bound)))
@@ -149,12 +149,12 @@ def _(found: Guarantee) -> Brief:
             f"treating nobody."
         )
 
-    drawn = "treatment was randomised with the same chance for all"
+    drawn = "treatment was randomised with equal probability"
     if found.propensity is not None:
         least, most = found.propensity
         drawn = (
-            f"each was treated by an independent draw with its known chance, {least:.3g} to "
-            f"{most:.3g} by design (statistics after Horvitz and Thompson)"
+            f"each was treated independently with its known probability, {least:.3g} to "
+            f"{most:.3g} by design (Horvitz-Thompson statistics)"
         )
     rests = [f"{'clusters' if found.grouped else 'rows'} are independent, and {drawn}"]
     if found.outcome_range is None:
@@ -164,9 +164,9 @@ def _(found: Guarantee) -> Brief:
         rests.append(f"outcomes lie in [{least:g}, {most:g}]")
     rests += sources
     if ways and n > 1:
-        rests.append(f"the {n} ways of making {ways} were fixed without looking at them")
+        rests.append(f"the {n} methods that make {ways} were fixed without looking at these rows")
     if found.grouped and found.outcome_range is not None:
-        rests.append("people are counted so that every cluster weighs the same")
+        rests.append("every cluster has the same weight")
     if not verdict:
         verdict = f"Not certified that {what} beats random targeting ({chance})."
         if over_random > 0:

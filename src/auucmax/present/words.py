@@ -268,10 +268,10 @@ _WHY = {
     Why.NARROW_RANGE: "too many outcomes lie outside the range",
     Why.EXTREME_PROPENSITY: "some propensities are too close to 0 or 1",
     Why.NO_BUDGET: "the model was fitted without a budget",
-    Why.OTHER_COSTS: "the model was evaluated at another ratio of costs",
+    Why.OTHER_COSTS: "the model was evaluated at a different ratio of costs",
     Why.PEOPLE_NOT_MONEY: "the model was evaluated by budget, not by number of people",
     Why.LIMITS: "the evidence does not cover choices with these limits",
-    Why.UNLIKE_TRIAL: "these people are not like those of the trial",
+    Why.UNLIKE_TRIAL: "these people differ too much from those in the trial",
     Why.OTHER_ARMS: "the mix of arms for these people differs from that in the trial",
 }
 
