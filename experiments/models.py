@@ -13,7 +13,7 @@ import numpy as np
 
 import auucmax
 from auucmax import AUUCMax, Trial, auuc_inference, auuc_score
-from auucmax.certificates.paper import paper_bound
+from auucmax.certificates.bound import paper_bound
 from auucmax.metrics.functions import policy_risk_inference
 from experiments.harness import Line, Task
 from experiments.searched import Searched, settings_of

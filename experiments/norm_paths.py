@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
-from auucmax.certificates.paper import paper_bound
+from auucmax.certificates.bound import paper_bound
 from auucmax.estimators.norm_search import LinearObjective, LinearPath
 from auucmax.estimators.scaling import fit_scaling, scaled_radius
 from auucmax.pairs import OutcomeLevels, s_poly

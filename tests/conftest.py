@@ -34,7 +34,6 @@ SLOW_DOCTESTS = (
     "src/auucmax/certificates/betting.py",
     "src/auucmax/certificates/certify.py",
     "src/auucmax/certificates/fixed_bets.py",
-    "src/auucmax/certificates/progressive.py",
     "src/auucmax/metrics/gains.py",
     "src/auucmax/present/card.py",
     "src/auucmax/present/summary.py",

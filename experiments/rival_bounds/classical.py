@@ -25,8 +25,7 @@ from numpy.typing import ArrayLike
 
 from auucmax import certify
 from auucmax._validation import ScoredRows, check_choice, check_level, check_rows, check_whole
-from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import CENTRES
+from auucmax.certificates.blocks import CENTRES, known_range
 from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.ranking import sorted_rows
 from experiments.rival_bounds.bound import Bound

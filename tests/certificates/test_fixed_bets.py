@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from auucmax import auuc_inference, certify, make_trial
 from auucmax._errors import InputError
 from auucmax.certificates import betting_bounds, fixed_bets, histogram_betting_bounds
-from auucmax.certificates.betting import dense_ranks
-from auucmax.certificates.blocks import DealtUnits
+from auucmax.certificates.blocks import DealtUnits, dense_ranks
 from auucmax.certificates.fixed_bets import BetRows, Pilot, one_size_bounds
 from auucmax.metrics import BinnedLevels, score_edges
 

@@ -7,15 +7,19 @@ from hypothesis import strategies as st
 
 from auucmax import auuc_score, certify
 from auucmax.certificates import betting_bounds, progressive_certificate
-from auucmax.certificates.betting import dense_ranks
-from auucmax.certificates.blocks import CENTRES, BlockDesign, DealtUnits, block_floor, deal
-from auucmax.certificates.fixed_bets import Pilot
-from auucmax.certificates.known_chances import (
+from auucmax.certificates.blocks import (
+    CENTRES,
     ArmMeans,
+    BlockDesign,
     ChancesBeyond,
+    DealtUnits,
+    block_floor,
+    deal,
+    dense_ranks,
     evenly_drawn,
     most_people,
 )
+from auucmax.certificates.fixed_bets import Pilot
 from auucmax.certificates.reference import block_statistics_slow
 
 #: A person has x = 0, 1 or 2 with these probabilities and chances of treatment, and responds so.

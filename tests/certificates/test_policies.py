@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from auucmax.certificates.known_chances import ChancesBeyond
+from auucmax.certificates.blocks import ChancesBeyond
 from auucmax.certificates.policies import (
     SHARES,
     Game,

@@ -9,7 +9,7 @@ from experiments.jobs_page import Curve, Gap
 from scipy.stats import ttest_1samp
 
 from auucmax import AUUCMax, Trial
-from auucmax.certificates.paper import paper_bound
+from auucmax.certificates.bound import paper_bound
 from auucmax.data import DataNotFoundError
 
 pytestmark = pytest.mark.gate

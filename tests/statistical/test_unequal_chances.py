@@ -80,9 +80,7 @@ def test_certificates_hold(chances, fixed):
 
 def test_the_wealth_at_the_truth_has_mean_one():
     """From rows to wealth: the mean over trials of E_B at the truth is 1 within its error."""
-    from auucmax.certificates.betting import dense_ranks
-    from auucmax.certificates.blocks import BlockDesign, DealtUnits, deal
-    from auucmax.certificates.known_chances import ArmMeans
+    from auucmax.certificates.blocks import ArmMeans, BlockDesign, DealtUnits, deal, dense_ranks
 
     rng = np.random.default_rng(5)
     means = ArmMeans(np.array([0.3, 0.4]), np.zeros(2))

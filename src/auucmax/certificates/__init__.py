@@ -8,22 +8,24 @@ a table of all bounds with their assumptions and formulas, are in ``experiments/
 from __future__ import annotations
 
 from auucmax.certificates.betting import betting_bound, betting_bounds
-from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.bound import LowerBound, paper_bound, paper_gap
 from auucmax.certificates.certify import (
     Certificate,
     certify,
     certify_difference,
     certify_thresholds,
 )
-from auucmax.certificates.fixed_bets import histogram_betting_bounds
-from auucmax.certificates.paper import paper_bound, paper_gap
+from auucmax.certificates.fixed_bets import (
+    ProgressiveCertificate,
+    histogram_betting_bounds,
+    progressive_certificate,
+)
 from auucmax.certificates.policies import (
     PolicyCertificate,
     ShareCertificate,
     certify_policy,
     certify_shares,
 )
-from auucmax.certificates.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.certificates.strata import StrataBounds, strata_bounds
 
 __all__ = [

@@ -16,7 +16,7 @@ docs/guarantees.md.
 
 Rows of a household are one *unit*: it is assigned as a whole, and each reassignment draws one of
 its rows. With known chances of treatment, which may differ, blocks are formed without looking at
-arms, and w is the sum after Horvitz and Thompson of ``known_chances.py``.
+arms, and w is the sum after Horvitz and Thompson of ``blocks.py``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
-from auucmax.certificates.betting import dense_ranks
-from auucmax.certificates.blocks import BlockDesign, Indices, block_floor
+from auucmax.certificates.blocks import ArmMeans, BlockDesign, Indices, block_floor, dense_ranks
 from auucmax.certificates.fixed_bets import LARGEST_LOSS, Pilot
-from auucmax.certificates.known_chances import ArmMeans
 
 #: What gain and effect cannot fall below: ranks are uniform, outcomes in [0, 1].
 LEAST = np.array([-0.25, -1.0])

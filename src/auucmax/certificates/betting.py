@@ -57,7 +57,9 @@ from auucmax.certificates.blocks import (
     DealtUnits,
     check_dealings,
     deal,
+    dense_ranks,
     deviations,
+    known_range,
 )
 from auucmax.certificates.bound import LowerBound, shared_level
 from auucmax.certificates.fixed_bets import (
@@ -67,7 +69,6 @@ from auucmax.certificates.fixed_bets import (
     one_size_bounds,
     pilot_rows,
 )
-from auucmax.metrics.ranking import rank_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
 AIM = 0.75  #: hedges aim at 1 / (AIM delta)
@@ -356,25 +357,3 @@ def _hedge_table() -> Floats:
 
 
 HEDGE = _hedge_table()
-
-
-def dense_ranks(score: Floats) -> NDArray[np.int32]:
-    """Dense ranks 0, 1, ... from the lowest score; ties share a rank."""
-    ranking = rank_rows(score)
-    n_levels = len(score) if ranking.starts is None else len(ranking.starts)
-    ranks = np.empty(len(score), dtype=np.int32)
-    ranks[ranking.order] = ranking.spread(np.arange(float(n_levels)))
-    return ranks
-
-
-def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[float, float]:
-    """Validate the outcome range, which must contain all outcomes."""
-    low, high = check_range(outcome_range, "outcome_range")
-    if lowest < low or highest > high:
-        raise InputError(
-            "y", f"in the range that is known beforehand, {low:g} to {high:g}",
-            f"{lowest:g} to {highest:g}",
-            "Pass outcome_range=(lowest, highest) as they are possible, not as they came out (in "
-            "Python: or use method='asymptotic').",
-        )  # fmt: skip
-    return low, high

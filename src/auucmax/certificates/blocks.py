@@ -16,6 +16,22 @@ Rows are assigned to blocks at random, and blocks are grouped into superblocks, 
 are reassigned many times: the average over assignments compares nearly all pairs of rows in a
 superblock, where one assignment compares only those that share a block. With clusters, units are
 assigned whole, and each dealing lets one member of each cluster, drawn at random, stand for it.
+
+**Known, unequal propensities.** Rows are independent; a row got its arm by an independent draw,
+with known propensities p_0 of the control and p_a of arm a. With mean_a, guesses of the mean
+outcomes that were fixed beforehand,
+
+    h_a = mean_a - mean_0 + 1{got a} (y - mean_a) / p_a - 1{got control} (y - mean_0) / p_0
+
+has the effect of arm a on the person as its mean given the features (Horvitz and Thompson 1952; the
+guesses take noise away and no bias in). A block is any M rows, drawn without looking at anything,
+and for one arm
+
+    w = 1/M sum over its rows of h_i v_i,
+
+is unbiased for AUUC, or for the gain. As |h| <= B, w is at least -B/M sum over k < M of
+|k / (M - 1) - c|. So bets of one size hold (``fixed_bets.py``). To the dealing, all rows are one
+arm whose outcome is h.
 """
 
 from __future__ import annotations
@@ -28,7 +44,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
-from auucmax._validation import Bools, Floats, check_column, check_whole
+from auucmax._validation import Bools, Floats, check_column, check_range, check_whole
+from auucmax.metrics.ranking import rank_rows
 
 Indices = NDArray[np.integer[Any]]
 
@@ -40,6 +57,7 @@ _CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much a
 _CAUTIOUS_BLOCKS = 3
 CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statistics
 _NO_ROWS = np.empty(0, np.int32)
+NEARER = 0.8  #: known propensities may be so much nearer to 0 and 1 than those of the pilot
 
 
 class DealtUnits(NamedTuple):
@@ -133,7 +151,7 @@ class BlockDesign:
     ) -> BlockDesign:
         """Choose block sizes; without a pilot, all superblocks have equal size.
 
-        ``n_control`` is 0 where all units count as one arm (``known_chances.py``).
+        ``n_control`` is 0 where all units count as one arm (known propensities).
         """
         n_units = n_treated + n_control
         size = block_size(n_units) if size is None else size
@@ -213,6 +231,19 @@ def check_dealings(
     return check_whole(n_dealings, "n_dealings", 1), seed
 
 
+def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[float, float]:
+    """Validate the outcome range, which must contain all outcomes."""
+    low, high = check_range(outcome_range, "outcome_range")
+    if lowest < low or highest > high:
+        raise InputError(
+            "y", f"in the range that is known beforehand, {low:g} to {high:g}",
+            f"{lowest:g} to {highest:g}",
+            "Pass outcome_range=(lowest, highest) as they are possible, not as they came out (in "
+            "Python: or use method='asymptotic').",
+        )  # fmt: skip
+    return low, high
+
+
 def check_codes(values: ArrayLike, name: str, n_rows: int, n: int) -> NDArray[np.intp]:
     """Validate whole numbers from 0 to n - 1, one per row."""
     numbers = check_column(values, name, n_rows)
@@ -223,6 +254,15 @@ def check_codes(values: ArrayLike, name: str, n_rows: int, n: int) -> NDArray[np
             "Number strata and arms so; arm 0 is the control.",
         )  # fmt: skip
     return codes
+
+
+def dense_ranks(score: Floats) -> NDArray[np.int32]:
+    """Dense ranks 0, 1, ... from the lowest score; ties share a rank."""
+    ranking = rank_rows(score)
+    n_levels = len(score) if ranking.starts is None else len(ranking.starts)
+    ranks = np.empty(len(score), dtype=np.int32)
+    ranks[ranking.order] = ranking.spread(np.arange(float(n_levels)))
+    return ranks
 
 
 def block_floor(
@@ -322,3 +362,79 @@ def deal(
         w,
     )
     return w
+
+
+class ChancesBeyond(InputError):
+    """Propensities outside the range seen in the pilot rows."""
+
+
+class ArmMeans(NamedTuple):
+    """Prior guesses of mean outcomes by arm, in [0, 1], from rows that are not bet on; (K + 1,).
+
+    ``least`` (K + 1,): the smallest propensities that are certified. They must not depend on the
+    rows that are bet on, because they decide the size of the bets.
+    """
+
+    mean: Floats
+    least: Floats
+
+    @classmethod
+    def of(cls, y: Floats, got: NDArray[Any], chance: Floats) -> ArmMeans:
+        """Estimate from pilot rows with propensities ``chance``, (n, K + 1) or of one arm (n,)."""
+        got, chance = got.astype(np.intp), _by_arm(chance)
+        weight = 1 / chance[np.arange(len(y)), got]
+        total, n = (
+            np.bincount(got, own, minlength=chance.shape[1]) for own in (weight * y, weight)
+        )
+        # A prior of one row of each outcome keeps the guesses sane if there are hardly any.
+        return cls((total + 0.5) / (n + 1), NEARER * chance.min(axis=0, initial=0.5))
+
+    def effects(self, y: Floats, got: NDArray[Any], chance: Floats) -> Floats:
+        """Unbiased effect of each arm on each person, (n, K + 1); 0 for the control."""
+        got, chance = got.astype(np.intp), _by_arm(chance)
+        least = ", ".join(f"{least:.3g}" for least in self.least)
+        check_beyond(np.any(chance < self.least * (1 - 1e-9), axis=1), least)
+        h = np.tile(self.mean - self.mean[0], (len(y), 1))
+        rows, treated = np.arange(len(y)), got > 0
+        away = (y - self.mean[got]) / chance[rows, got]
+        h[treated, got[treated]] += away[treated]
+        h[~treated] -= away[~treated, None]
+        h[:, 0] = 0.0
+        return h
+
+
+def _by_arm(chance: Floats) -> Floats:
+    """Propensities of the control and of each arm, (n, K + 1)."""
+    return chance if chance.ndim == 2 else np.column_stack([1 - chance, chance])
+
+
+def check_beyond(far: Bools, least: str) -> None:
+    """Raise ChancesBeyond if propensities lie below the pilot's ``least``."""
+    if far.any():
+        raise ChancesBeyond(
+            "propensity", f"at least {least} (of each arm), the range seen in the pilot rows",
+            f"smaller ones in {int(far.sum()):,} of {len(far):,} rows",
+            "Leave such people out: the certificate is then about the others.",
+        )  # fmt: skip
+
+
+def most_people(people: Floats) -> float:
+    """The largest inverse propensity, from rows that are not bet on."""
+    return float(people.max(initial=1.0)) / NEARER
+
+
+def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
+    """A random subset of the rows of two arms in which all people are equally likely.
+
+    ``people`` (n,): one over the chance to be in one of the two. A row is kept with probability
+    people / ``most``, ``most`` fixed beforehand: who is in the two arms and kept is then a draw
+    with probability 1 / most for everybody, and among these the chance of treatment stays. ``draw``
+    (n,): uniform in [0, 1), the same for rows of a group.
+    """
+    check_beyond(people > most, f"{1 / most:.3g}, to be in one of the two arms")
+    return np.asarray(draw * most < people)
+
+
+def propensity_range(chance: ArrayLike | None) -> tuple[float, float] | None:
+    """Lowest and highest propensity; None if there are none."""
+    return None if chance is None else (float(np.min(chance)), float(np.max(chance)))

@@ -21,11 +21,10 @@ from auucmax._validation import (
     check_rows,
 )
 from auucmax.certificates.betting import TARGETS, Game, betting_bound, betting_bounds
-from auucmax.certificates.blocks import check_whole_clusters
+from auucmax.certificates.blocks import check_whole_clusters, propensity_range
 from auucmax.certificates.bound import Guarantee, LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
 from auucmax.certificates.held_out import predicted_outcome, scored
-from auucmax.certificates.known_chances import propensity_range
 from auucmax.metrics.bins import BinnedLevels
 from auucmax.metrics.levels import Levels
 

@@ -11,7 +11,7 @@ u_ia = 1{chosen_i = a}. The expectation of w is the gain per person of the polic
 nobody; with u_ia = 1{chosen_i = a} - (share of the block's other rows that the policy gives a) it
 is the gain over giving the same arms, in the same numbers, to random people. Minus what the block's
 rows cost, w is the net value. Where chances of the arms are known and differ, a block is any rows,
-and w the mean over them of h_a of the arm that is chosen (``known_chances.py``), or of h_a u_ia.
+and w the mean over them of h_a of the arm that is chosen (``blocks.py``), or of h_a u_ia.
 docs/guarantees.md has the proofs. Bets are of one size (``fixed_bets.py``), on one policy or on
 those of models trained on one chunk after another.
 """
@@ -28,8 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._errors import InputError
 from auucmax._progress import track
 from auucmax._validation import Floats, check_column, check_positive
-from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_codes, check_dealings, even_ends
+from auucmax.certificates.blocks import (
+    ArmMeans,
+    block_size,
+    check_codes,
+    check_dealings,
+    even_ends,
+    known_range,
+    propensity_range,
+)
 from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import (
     PRIOR_ROWS,
@@ -38,7 +45,6 @@ from auucmax.certificates.fixed_bets import (
     best_bet,
     wealth_bound,
 )
-from auucmax.certificates.known_chances import ArmMeans, propensity_range
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.

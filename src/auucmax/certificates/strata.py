@@ -37,8 +37,13 @@ from auucmax._validation import (
     check_level,
     check_whole,
 )
-from auucmax.certificates.betting import known_range
-from auucmax.certificates.blocks import block_size, check_codes, check_dealings, even_ends
+from auucmax.certificates.blocks import (
+    block_size,
+    check_codes,
+    check_dealings,
+    even_ends,
+    known_range,
+)
 from auucmax.certificates.fixed_bets import PRIOR_VARIANCE, best_bet
 
 Codes = NDArray[np.intp]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 from auucmax.certificates import certify, certify_shares
-from auucmax.certificates.known_chances import ChancesBeyond, evenly_drawn, most_people
+from auucmax.certificates.blocks import ChancesBeyond, evenly_drawn, most_people
+from auucmax.certificates.fixed_bets import progressive_certificate
 from auucmax.certificates.policies import certify_policy
-from auucmax.certificates.progressive import progressive_certificate
 from auucmax.data.hashing import Hashes
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial

@@ -10,8 +10,8 @@ import numpy as np
 
 from auucmax.certificates.bound import Guarantee
 from auucmax.certificates.certify import METHODS, Certificate
+from auucmax.certificates.fixed_bets import ProgressiveCertificate
 from auucmax.certificates.policies import PolicyCertificate, ShareCertificate
-from auucmax.certificates.progressive import ProgressiveCertificate
 from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
 from auucmax.present import words
