@@ -67,7 +67,7 @@ LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 #: AUUC and gain of any score are at least minus these: ranks are uniform, outcomes in [0, 1].
 LEAST = (-0.5, -0.25)
 MOST_ROWS = 20_000_000  #: of a histogram, in each dealing
-_BATCH = 1_000_000  # rows of a histogram that are dealt together
+_BATCH = 1_000_000  # rows of a histogram that are assigned together
 PRIOR_ROWS = 3  #: so many rows of an outcome with this variance keep guesses sane
 PRIOR_VARIANCE = 0.1
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]

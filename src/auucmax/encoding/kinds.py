@@ -162,7 +162,7 @@ def outcome_numbers(column: pd.Series) -> pd.Series:
                 numbers = {level: float(word == one) for level, word in words.items()}
                 return column.astype(object).map(numbers).astype(float)
         pd.to_numeric(pd.Series(levels))
-    except (TypeError, ValueError) as error:  # lists cannot even be told apart
+    except (TypeError, ValueError) as error:  # lists are not hashable
         examples = listed(sorted({str(value)[:50] for value in column.dropna()}))
         raise ValueError(
             f"the outcome {column.name!r} should hold numbers, or yes and no, got {examples}. "

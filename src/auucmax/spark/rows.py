@@ -50,8 +50,8 @@ class PackedRows:
     """Rows packed as bytes, many in one value.
 
     A pass over columns spends its time in Spark's conversion of every single number to Arrow; one
-    over packed values only moves bytes. What goes wrong while rows are packed is a pickled error in
-    a column of its own.
+    over packed values only moves bytes. Errors while rows are packed are pickled into a
+    second column.
     """
 
     names: tuple[str, ...]
