@@ -223,7 +223,7 @@ def test_the_forecast_of_the_model_is_that_of_the_treated(model):
     for (name, arm), value in truth.items():
         one = found.against(name, "call" if arm else None).gain
         assert one.lower < value < one.upper
-    # A column of scores does as well as the features.
+    # A column of uplifts does as well as the features.
     scored = table[["person", "visit"]]
     again = verify(scored, people=listed, model=model)
     assert again.forecast.forecast.value == pytest.approx(own.forecast.value)
@@ -238,8 +238,13 @@ def test_the_forecast_of_a_list_alone_is_the_sum_of_its_uplifts(model):
     found = verify(rows, people=people, propensity="propensity", **named)
     n_treated = (listed["chosen"] & (listed["arm"] == "call")).sum()
     assert found.forecast.forecast.value == pytest.approx(0.1 * n_treated)
-    assert found.forecast.forecast.se == 0
     assert not found.forecast.all_treated
+    # Its error is not known, so no gain is below it.
+    own = found.forecast
+    assert own.forecast.se is own.difference.se is own.difference.upper is None
+    too_much = verify(rows, people=people.assign(uplift=0.9), propensity="propensity", **named)
+    assert too_much.forecast.realised.upper < too_much.forecast.forecast.value
+    assert too_much.forecast.verdict == ForecastVerdict.TOO_NOISY
     gain = found.against("nobody").gain.value * n_treated / listed["chosen"].sum()
     assert found.forecast.realised.value == pytest.approx(gain)
 
@@ -262,6 +267,10 @@ FORECAST = estimate(443.0, 50.0, 345.0, 541.0)
         # The interval of the gain lies below the forecast, but the forecast has an error, too.
         ((340.0, 45.0, 252.0, 428.0), FORECAST, "confirmed"),
         ((340.0, 45.0, 252.0, 428.0), estimate(443.0, 0.0, 443.0, 443.0), "below forecast"),
+        # Without an error of the forecast nothing is below it.
+        ((340.0, 45.0, 252.0, 428.0), estimate(443.0, None), "confirmed"),
+        ((100.0, 10.0, 80.0, 120.0), estimate(443.0, None), "too noisy"),
+        ((-251.0, 126.0, -498.0, -4.0), estimate(443.0, None), "harm"),
         ((340.0, 75.0, 193.0, 487.0), FORECAST, "too noisy"),
         ((443.0, 110.0, 227.4, 658.6), FORECAST, "confirmed"),
         ((443.0, 115.0, 217.6, 668.4), FORECAST, "too noisy"),

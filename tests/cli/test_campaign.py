@@ -165,7 +165,8 @@ def test_a_model_chooses_with_propensities_in_the_list(files, tmp_path):
     line = f"assign {files.new} --id person --model {files.model} --share .3 --key w1"
     result = result_of(f"{line} --explore .2 -o {tmp_path}/list.csv")
     found = pd.read_csv(tmp_path / "list.csv")
-    assert list(found.columns) == ["person", "arm", "propensity", "score", "chosen", "rule"]
+    names = ["person", "arm", "propensity", "score", "uplift", "chosen", "rule"]
+    assert list(found.columns) == names
     each = found.groupby("chosen")["propensity"].unique().explode().to_dict()
     assert each == {False: 0.2, True: 0.8}
     assert set(found["arm"]) == {"mail", "none"}

@@ -844,8 +844,10 @@ def _plan(found):
     }
 
 
-def past_rows(y, **options):
-    return plain(auucmax.campaign.past_rows(y, **options))
+def past_rows(y, **columns):
+    """``columns``: groups and score."""
+    names = {name: name for name in columns}
+    return plain(auucmax.campaign.past_rows(pd.DataFrame({"y": y} | columns), outcome="y", **names))
 
 
 def assign(people, **options):

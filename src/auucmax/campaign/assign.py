@@ -54,8 +54,8 @@ class Assignment(Result):
     people : frame
         The new people in the order of their table, in a frame of the library that it came from:
         id, (group), arm, propensity (with several arms ``chance LABEL`` for each), (stratum), with
-        a model score and chosen (with several arms ``uplift LABEL`` and the chosen arm), and the
-        fingerprint of the rule. It is left out of JSON.
+        a model score, uplift and chosen (with several arms ``uplift LABEL`` and the chosen arm),
+        and the fingerprint of the rule. It is left out of JSON.
     id, groups, strata : columns.
     arms : labels, the control first.
     shares : planned shares of the arms; None with a model.
@@ -203,7 +203,9 @@ def assign(
     if model is not None and share is not None and len(frame):
         # Of the list that `target` makes of them; nothing is guaranteed if some are left untreated.
         decision = without_guarantee(model.target(frame, share=share).decision)
-        values = model.scores(frame) if n_arms == 1 else model.uplift(frame)
+        scores = model.scores(frame)
+        uplift = model.uplift_of(scores)
+        values = scores if n_arms == 1 else uplift
         sizes = np.bincount(codes)
         sums = np.column_stack([np.bincount(codes, own) for own in values.T])
         choice = np.zeros(len(names), dtype=np.intp)
@@ -214,7 +216,8 @@ def assign(
             order = np.lexsort((*ties, -sums[:, 0] / sizes))
             # A unit is chosen if most of it lies within the share.
             choice[order] = np.cumsum(sizes[order]) - sizes[order] / 2 < share * len(frame)
-            columns = {"score": values[:, 0], "chosen": (choice == 1)[codes]}
+            columns = {"score": scores[:, 0], "uplift": uplift[:, 0]}
+            columns["chosen"] = (choice == 1)[codes]
         else:
             order = np.lexsort(ties)
             cost = np.repeat(sizes[order, None], n_arms, axis=1)

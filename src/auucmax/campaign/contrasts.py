@@ -27,6 +27,8 @@ Codes = NDArray[np.intp]
 def minus(own: Estimate, other: Estimate) -> Estimate:
     """Difference of two independent estimates; distances to the limits add in quadrature.
 
+    If the error of one is not known, neither is that of the difference.
+
     >>> found = minus(
     ...     Estimate(value=5.0, se=2.0, lower=1.0, upper=9.0),
     ...     Estimate(value=2.0, se=1.5, lower=-1.0, upper=5.0),
@@ -34,7 +36,8 @@ def minus(own: Estimate, other: Estimate) -> Estimate:
     >>> found.value, found.lower, found.upper
     (3.0, -2.0, 8.0)
     """
-    value, se = own.value - other.value, float(np.hypot(own.se or 0.0, other.se or 0.0))
+    value = own.value - other.value
+    se = None if own.se is None or other.se is None else float(np.hypot(own.se, other.se))
     if own.lower is None or own.upper is None or other.lower is None or other.upper is None:
         return Estimate(value=value, se=se, missing=own.missing or other.missing)
     below = float(np.hypot(own.value - own.lower, other.upper - other.value))

@@ -37,9 +37,9 @@ from auucmax.data.read_trial import (
     trial_of,
 )
 from auucmax.data.reading import table_of
-from auucmax.encoding.kinds import arm_text
 from auucmax.model import UpliftModel
 from auucmax.results import Estimate, Kind, Numbers, Outcome, Result, Roles, plain
+from auucmax.targeting.choose import by_arm
 
 Days = NDArray[np.int64]
 
@@ -361,9 +361,9 @@ class Monitor:
             share = self.treated_share
             if not isinstance(share, Mapping):
                 share = dict.fromkeys(arms, share / len(arms))
-            parts = {arm_text(label): float(own) for label, own in share.items()}
-            shares = (1 - sum(parts.values()), *(parts.get(label, 0.0) for label in arms))
-            if len(parts) != len(arms) or min(shares) <= 0:
+            each = by_arm(share, arms, "treated_share")
+            shares = (1 - sum(each), *each)
+            if min(shares) <= 0:
                 raise InputError(
                     "treated_share", f"above 0 for each of {listed(arms)}, with a rest for the "
                     f"control", repr(self.treated_share), "Write .3 for 30%.",
@@ -417,10 +417,8 @@ class Monitor:
         chance = np.empty((len(y), 0)) if trial.propensity is None else trial.propensity
         both = chance[:, 1:] + chance[:, :1]
         of_pair = chance[:, 1:] / both
-        least, smallest = (
-            self.least_propensity or 0.0,
-            np.minimum(of_pair, 1 - of_pair).min(initial=1),
-        )
+        least = self.least_propensity or 0.0
+        smallest = np.minimum(of_pair, 1 - of_pair).min(initial=1)
         if smallest < least - 1e-9 or np.ptp(both, axis=0).max(initial=0) > 1e-6:
             raise InputError(
                 "propensity", f"at least {least:g} by design for arm and control, and for both "

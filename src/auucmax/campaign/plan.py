@@ -27,21 +27,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from enum import StrEnum
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
 from scipy.special import ndtr, ndtri, owens_t, pdtrc
+from scipy.stats import rankdata
 
 from auucmax._errors import InputError
 from auucmax._optional import import_optional
 from auucmax._validation import (
     Floats,
     check_column,
-    check_groups,
     check_level,
     check_outcome,
+    check_positive,
     check_range,
     check_whole,
 )
@@ -51,7 +51,6 @@ from auucmax.data.read_trial import check_names, id_texts, read_trial
 from auucmax.data.reading import table_of
 from auucmax.encoding.kinds import BINARY, outcome_kind, outcome_numbers
 from auucmax.metrics.inference import FEW_OF_ARM
-from auucmax.metrics.ranking import rank_rows
 from auucmax.model import UpliftModel
 from auucmax.results import ArmEvidence, Kind, Outcome, Result
 
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
 GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a perfect score, in sds of the effects
 _SPREAD = 1 / (2 * np.pi * np.sqrt(3))  # E[z^2 c^2] - 1/12, z the normal quantile of a rank
 _MOST_ROWS = 10**11
-_LARGEST = 1e50  # of what is assumed: squares can be computed with
 _POSITIVE = ("gain", "effect_sd", "outcome_sd", "design_effect", "cluster_size")
 
 
@@ -227,7 +225,7 @@ class TrialPlan(Result):
     ----------
     assumed : what is assumed of each arm; one for all of them without a model.
     lines : what is needed for each statement.
-    power : wanted power.
+    power : wanted power, for each arm on its own.
     outcome : of the model; without one it has no name.
     n_arms, arms : arms besides the control, and their labels if a model of several knows them.
     treated_share : of the rows, in all arms together.
@@ -244,9 +242,13 @@ class TrialPlan(Result):
     arms: tuple[str, ...] = ()
 
     def rows(self, what: str = What.GAIN) -> int | None:
-        """Rows needed to show the effect or gain of every arm."""
-        found = [line.rows for line in self.lines if line.what == what]
-        return None if None in found else max((n for n in found if n), default=None)
+        """Rows with which each arm, on its own, shows its effect or gain with the wanted power.
+
+        All arms at once do so less often. None if no realistic number has that power.
+        """
+        found = [line.rows or np.inf for line in self.lines if line.what == what]
+        most = max(found, default=np.inf)
+        return None if most == np.inf else int(most)
 
     @property
     def best_share(self) -> float | None:
@@ -320,7 +322,8 @@ def plan_trial(
     n_rows : int, optional
         A size to report power and width of; by default the one that is needed.
     power, level, delta : float
-        Wanted power; level of the two-sided interval; probability that a certificate fails.
+        Wanted power, for each arm on its own; level of the two-sided interval; probability that a
+        certificate fails.
     outcome_sd, outcome_range : optional
         Standard deviation of the outcome in an arm, and its lowest and highest value, where
         outcomes are not 0/1. Without a range there is no certificate.
@@ -345,16 +348,15 @@ def plan_trial(
         outcome_range = check_range(outcome_range, "outcome_range")
     given = {
         "base_rate": base_rate, "effect": effect, "gain": gain, "base_gain": base_gain,
-        "treated_share": treated_share, "outcome_sd": outcome_sd, "effect_sd": effect_sd,
-        "design_effect": design_effect, "cluster_size": cluster_size,
+        "outcome_sd": outcome_sd, "effect_sd": effect_sd, "design_effect": design_effect,
+        "cluster_size": cluster_size,
     }  # fmt: skip
-    known = {name: own for name, own in given.items() if own is not None}
-    for name, number in known.items():
-        least = 1 / _LARGEST if name in _POSITIVE else -_LARGEST
-        if not isinstance(number, Real) or not least <= number <= _LARGEST:
-            raise InputError(
-                name, f"a number from {least:g} to {_LARGEST:g}", repr(number), "Check the unit."
-            )
+    known: dict[str, Any] = {}
+    for name, number in given.items():
+        if number is not None:
+            known[name] = float(check_column([number], name)[0])
+            if name in _POSITIVE:
+                check_positive(number, name, "Check the unit.")
     if explained is not None:
         if gain is not None or effect_sd is None or not 0 < explained <= 1:
             raise InputError(
@@ -363,29 +365,29 @@ def plan_trial(
                 "It is a share of the effects' variance; 0.3 is a good score.",
             )  # fmt: skip
         known["gain"] = float(np.sqrt(explained) * effect_sd * GAIN_OF_SD)
-    # By default half of the rows are treated, or as many as in the trial of the model.
-    pilots: list[dict[str, Any]] = [{"treated_share": 1 / (1 + n_arms)}]
+    pilots: list[dict[str, Any]] = [{}]
     arms: tuple[str, ...] = ()
     outcome = Outcome(name="", kind=Kind.BINARY if outcome_sd is None else Kind.NUMBER)
+    share = 0.5 if treated_share is None else treated_share
+    check_level(share, "treated_share")
     if model is not None:
         pilots = [_of_model(model, own, "gain" in known) for own in model.evidence.arms]
         n_arms, outcome = len(model.arms), model.roles.outcome
         arms = model.arms if n_arms > 1 else ()
-    odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
-    odds *= n_arms / len(pilots)
-    share = odds / (1 + odds) if treated_share is None else treated_share
-    check_level(share, "treated_share")
-    if treated_share is not None:
+        if treated_share is None:  # as in its trial
+            odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
+            share = odds / (1 + odds)
+    if model is None or treated_share is not None:
+        # Of the rows of one arm and the control.
         known["treated_share"] = share / n_arms / (1 - share + share / n_arms)
     assumed, lines = [], []
     for arm, pilot in zip(arms or (None,), pilots, strict=True):
         values = pilot | known
-        for name in ("base_rate", "effect", "gain"):
-            if name not in values:
-                raise InputError(
-                    name, "given, or a model", "neither",
-                    "A gain may be given as effect_sd and explained, 0.03 and 0.3 say.",
-                )  # fmt: skip
+        if lacking := {"base_rate", "effect", "gain"} - {*values}:
+            raise InputError(
+                min(lacking), "given, or a model", "neither",
+                "A gain may be given as effect_sd and explained, 0.03 and 0.3 say.",
+            )  # fmt: skip
         own = Assumed(
             **values, outcome_range=outcome_range, cross_fitted=cross_fitted,
             part=(1 - share) / (1 - values["treated_share"]), level=1 - (1 - level) / n_arms,
@@ -420,52 +422,20 @@ def plan_trial(
 
 
 def past_rows(
-    y: ArrayLike, groups: ArrayLike | None = None, score: ArrayLike | None = None
-) -> dict[str, Any]:
-    """Estimate arguments of :func:`plan_trial` from untreated past rows.
-
-    ``base_rate`` and ``outcome_sd`` (None if 0/1); with ``score`` also ``base_gain``; with
-    ``groups`` the ``cluster_size`` and the ``design_effect``: the sum over clusters of (sum of t)^2
-    over the sum over rows of t^2, where t is (y - mean) c less its mean, or y less its mean.
-
-    Examples
-    --------
-    >>> past_rows([1, 1, 0, 0, 0, 0], groups=["a", "a", "b", "b", "c", "c"])
-    {'base_rate': 0.3333..., 'outcome_sd': None, 'cluster_size': 2.0, 'design_effect': 2.0}
-    """
-    y = check_column(y, "y")
-    if (y == y[0]).all():
-        raise InputError(
-            "y", "different outcomes", f"{y[0]:g} in all {len(y)} rows",
-            "Nothing can be planned from it.",
-        )  # fmt: skip
-    sd = None if outcome_kind(y) == BINARY else float(y.std())
-    found: dict[str, Any] = {"base_rate": float(y.mean()), "outcome_sd": sd}
-    terms = y - y.mean()
-    if score is not None:
-        ranking = rank_rows(check_column(score, "score", len(y)))
-        place = np.empty(len(y))
-        place[ranking.order] = ranking.mid_cumsum(np.ones(len(y))) / len(y) - 0.5
-        found["base_gain"] = float((terms * place).mean())
-        terms = terms * place - (terms * place).mean()
-    if groups is not None:
-        terms /= np.abs(terms).max() or 1.0  # squares of tiny numbers would vanish
-        sums = np.bincount(check_groups(groups, len(y)), weights=terms)
-        found["cluster_size"] = len(y) / len(sums)
-        found["design_effect"] = max(1.0, float(sums @ sums) / (float(terms @ terms) or 1.0))
-    return found
-
-
-def read_past(
     table: Any,
     *,
     outcome: str,
     treatment: str | None = None,
     control: Any = None,
     groups: str | None = None,
+    score: str | None = None,
     model: UpliftModel | None = None,
 ) -> dict[str, Any]:
     """Estimate arguments of :func:`plan_trial` from a table of past rows.
+
+    Returns ``base_rate`` and ``outcome_sd`` (None if 0/1); with scores also ``base_gain``; with
+    ``groups`` the ``cluster_size`` and the ``design_effect``: the sum over clusters of (sum of t)^2
+    over the sum over rows of t^2, where t is (y - mean) c less its mean, or y less its mean.
 
     Parameters
     ----------
@@ -474,18 +444,19 @@ def read_past(
     treatment, control : optional
         Column of the arm and label of the control: its rows alone count. By default all rows do,
         as if none had been treated.
+    score : str, optional
+        Column of scores.
     model : UpliftModel, optional
-        Whose scores rank the rows, if the table has its columns and there is one arm.
+        Whose scores rank the rows instead, if the table has its columns and there is one arm.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> found = read_past(pd.DataFrame({"visit": [1, 0, 0, 0]}), outcome="visit")
-    >>> found["base_rate"], found["outcome_sd"]
-    (0.25, None)
+    >>> rows = pd.DataFrame({"visit": [1, 1, 0, 0, 1, 1, 0, 0], "home": [*"aabbccdd"]})
+    >>> past_rows(rows, outcome="visit", groups="home")
+    {'base_rate': 0.5, 'outcome_sd': None, 'cluster_size': 2.0, 'design_effect': 2.0}
     """
     table = table_of(table)
-    check_names(table, filter(None, [outcome, groups]))
+    check_names(table, filter(None, [outcome, groups, score]))
     if treatment is None:
         frame = table.dropna(subset=[outcome])
     else:
@@ -495,14 +466,29 @@ def read_past(
         )  # fmt: skip
         frame = table.iloc[trial.place[trial.arm == 0]]
     y = check_outcome(outcome_numbers(frame[outcome]).to_numpy(), f"the outcome {outcome!r}")
-    score = None
-    if model is not None:
-        if model.roles.outcome.lower_is_better:
-            y = 1 - y if np.isin(y, (0, 1)).all() else -y
-        if len(model.arms) == 1 and {*model.columns} <= {*frame}:
-            score = model.predict(frame)
-    codes = None if groups is None else id_texts(frame[groups], f"the group {groups!r}")
-    return past_rows(y, codes, score)
+    if (y == y[0]).all():
+        raise InputError(
+            f"the outcome {outcome!r}", "a column of different outcomes",
+            f"{y[0]:g} in all {len(y)} rows", "Nothing can be planned from it.",
+        )  # fmt: skip
+    is_binary = outcome_kind(y) == BINARY
+    if model is not None and model.roles.outcome.lower_is_better:
+        y = is_binary - y
+    found = {"base_rate": float(y.mean()), "outcome_sd": None if is_binary else float(y.std())}
+    terms = y - y.mean()
+    scores = None if score is None else check_column(frame[score], f"the score {score!r}")
+    if model is not None and len(model.arms) == 1 and {*model.columns} <= {*frame}:
+        scores = model.predict(frame)
+    if scores is not None:
+        terms *= (rankdata(scores) - 0.5) / len(y) - 0.5
+        found["base_gain"] = float(terms.mean())
+        terms -= terms.mean()
+    if groups is not None:
+        codes, names = pd.factorize(id_texts(frame[groups], f"the group {groups!r}"))
+        sums = np.bincount(codes, terms)
+        found["cluster_size"] = len(y) / len(names)
+        found["design_effect"] = max(1.0, float(sums @ sums) / (float(terms @ terms) or 1.0))
+    return found
 
 
 def _of_model(model: UpliftModel, own: ArmEvidence, gain_known: bool) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class ForecastVerdict(StrEnum):
     """Verdict on a forecast: the first that applies."""
 
     HARM = "harm"  #: the interval of the gain lies below 0
-    BELOW = "below forecast"  #: that of the gain minus the forecast does, with both errors
+    BELOW = "below forecast"  #: that of the gain minus the forecast does; both errors are known
     CONFIRMED = "confirmed"  #: the interval of the gain lies above half of the forecast
     TOO_NOISY = "too noisy"  #: none of these
 
@@ -73,7 +73,9 @@ class Forecast(Result):
     """The forecast gain, the measured gain and the verdict.
 
     ``all_treated``: whether it covers all who were treated, or only the chosen among them.
-    ``verdict`` is None if the forecast is 0 or less and no harm is significant.
+    ``verdict`` is None if the forecast is 0 or less and no harm is significant. Without the model
+    the forecast is the sum of the uplifts of the list; it has no standard error, and the verdict is
+    never BELOW.
     """
 
     forecast: Estimate
@@ -267,58 +269,62 @@ def verify(
 def forecast_of(
     campaign: Campaign, given: Floats, level: float, model: UpliftModel | None
 ) -> Forecast | None:
-    """The forecast for all treated people, or only for the chosen if others lack scores.
+    """The forecast for all treated people, or only for the chosen if others lack uplifts.
 
-    It is the sum of the uplifts of the arms that people got. Its standard error is that of the
-    curve of the trial of the model, where as large a share of the people is treated.
+    It is the sum of the uplifts of the arms that people got, by the model or else by the list. Its
+    standard error is that of the curve of the trial of the model, where as large a share of the
+    people is treated; without the model it is not known.
 
     ``given`` (cells, arms): the coefficients of the means in the gain of all who were treated.
     """
     if model is not None and model.evidence.failed_check:
         return None
-    # Uplifts (n, K) by the model, or else those of the list.
-    frame, labels = campaign.frame, campaign.trial.roles.arms[1:]
-    known = frame.filter(regex="^(score|uplift)").apply(pd.to_numeric, errors="coerce")
+    frame, labels, cell = campaign.frame, campaign.trial.roles.arms[1:], campaign.cell
     names = ["uplift"] if len(labels) == 1 else [f"uplift {label}" for label in labels]
-    if model is not None and {*model.columns} <= {*frame} and {*labels} <= {*model.arms}:
+    evidence = {} if model is None else {own.arm: own for own in model.evidence.arms}
+    is_of_model = {*labels} <= {*evidence}
+    if model is not None and is_of_model and {*model.columns} <= {*frame}:
         uplift = model.uplift(frame)[:, [model.arms.index(label) for label in labels]]
-    elif {*names} <= {*known}:
-        uplift = known[names].to_numpy(np.float64)
-    elif model is not None and "score" in known and len(labels) == 1:
-        score = known[["score"]].to_numpy(np.float64)
-        uplift = np.where(np.isnan(score), np.nan, model.uplift_of(np.nan_to_num(score)))
+    elif {*names} <= {*frame}:
+        uplift = frame[names].apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
     else:
         return None
 
-    z = float(ndtri((1 + level) / 2))
-    for cells in (np.ones(len(given), dtype=bool), campaign.chosen > 0):
-        weights = given * cells[:, None]
-        arm = np.where(cells[campaign.cell], campaign.trial.arm, 0)
-        rows = np.flatnonzero(arm)
-        total = float(uplift[rows, arm[rows] - 1].sum())
-        lacking = ((weights != 0) & (campaign.means.counts == 0)).any()
-        if not np.isfinite(total) or lacking or not weights.any():
-            continue
+    # The uplift of the arm that each person got, (n,); 0 for the control.
+    arm = campaign.trial.arm
+    own = np.column_stack([np.zeros(len(arm)), uplift])[np.arange(len(arm)), arm]
+    is_known = ~((given != 0) & (campaign.means.counts == 0)).any(axis=1)
+    is_known[cell[~np.isfinite(own)]] = False
+    all_treated = bool(is_known.all())
+    if not all_treated:
+        is_known &= campaign.chosen > 0
+    weights, counted = given * is_known[:, None], is_known[cell]
+    if not weights.any():
+        return None
+    total = float(own[counted].sum())
+    forecast = Estimate(value=total, missing="the model was not given")
+    if is_of_model:
         se = 0.0
-        for evidence in model.evidence.arms if model is not None else ():
-            if evidence.arm in labels:
-                share = np.mean(arm == 1 + labels.index(evidence.arm))
-                error = np.interp(share, evidence.curve.spend, evidence.curve.se)
-                se = float(np.hypot(se, len(arm) * error))
-        forecast = Estimate(value=total, se=se, lower=total - z * se, upper=total + z * se)
-        realised = campaign.means.contrast(weights, level)
-        return Forecast(
-            forecast=forecast,
-            realised=realised,
-            difference=minus(realised, forecast),
-            verdict=verdict_on(realised, forecast),
-            all_treated=bool(cells.all()),
-        )
-    return None
+        for k, label in enumerate(labels, start=1):
+            curve, share = evidence[label].curve, np.mean(counted & (arm == k))
+            se = float(np.hypot(se, len(arm) * np.interp(share, curve.spend, curve.se)))
+        half = float(ndtri((1 + level) / 2)) * se
+        forecast = Estimate(value=total, se=se, lower=total - half, upper=total + half)
+    realised = campaign.means.contrast(weights, level)
+    return Forecast(
+        forecast=forecast,
+        realised=realised,
+        difference=minus(realised, forecast),
+        verdict=verdict_on(realised, forecast),
+        all_treated=all_treated,
+    )
 
 
 def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None:
     """Compare a forecast with an independent gain; None if no gain was forecast.
+
+    A forecast without an interval is a number whose error is not known: the gain may confirm it,
+    but is never below it.
 
     >>> forecast = Estimate(value=443.0, se=50.0, lower=345.0, upper=541.0)
     >>> verdict_on(Estimate(value=-251.0, se=126.0, lower=-498.0, upper=-4.0), forecast).value

@@ -68,8 +68,7 @@ def plan(
     --cross-fitted is given.
     """
     from auucmax._files import check_target, whole_file
-    from auucmax.campaign import plan_trial
-    from auucmax.campaign.plan import read_past
+    from auucmax.campaign import past_rows, plan_trial
 
     if picture is not None:
         check_target(picture)
@@ -81,7 +80,7 @@ def plan(
     if data is not None:
         if "outcome" not in named:
             raise InputError("outcome", "a column of PAST", "none", "Name the column.")
-        found = read_past(read_rows(data, source, fitted), model=fitted, **named)
+        found = past_rows(read_rows(data, source, fitted), model=fitted, **named)
     elif named:
         raise InputError(next(iter(named)), "given with PAST", "no table", "Name the table.")
     found |= {name: own for name, own in assumed.items() if own is not None}

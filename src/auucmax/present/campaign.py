@@ -36,9 +36,9 @@ _STATES = {
     State.UNCLEAR: "It is not clear whether the campaign worked",
 }
 _PROFITS = {
-    1: "it earned more than it cost",
-    0: "its profit is not clear",
-    -1: "it cost more than it earned",
+    1: "The campaign paid off",
+    0: "It is not clear whether the campaign paid off",
+    -1: "The campaign cost more than it earned",
 }
 _FORECASTS = {
     ForecastVerdict.HARM: "harm instead of a gain",
@@ -69,23 +69,31 @@ def _(found: TrialPlan) -> Brief:
         power[line.what] = min(power[line.what], line.power or 0.0)
 
     effect, gain = (found.rows(what) for what in (What.EFFECT, What.GAIN))
+    of_each = " of each arm" if found.n_arms > 1 else ""
+    caveats = []
+    if of_each:
+        caveats.append("power is that of each arm on its own: all at once are shown less often.")
     if found.n_rows is not None:
         verdict = (
             f"With {words.people(found.n_rows)} the trial has {words.percent(power[What.EFFECT])} "
-            f"power to detect the average effect, and {words.percent(power[What.GAIN])} to detect "
-            f"the gain of the ranking."
+            f"power to detect the average effect{of_each}, and "
+            f"{words.percent(power[What.GAIN])} to detect the gain of the ranking{of_each}."
         )
     elif gain and effect:
         verdict = (
             f"Without a guarantee, the trial needs {max(effect, gain):,} people: {effect:,} to "
-            f"detect the average effect, {gain:,} to show that the ranking beats random targeting."
+            f"detect the average effect{of_each}, {gain:,} to show that the ranking{of_each} "
+            f"beats random targeting."
         )
     else:
         needs = [
             f"{n:,} people" if n else "more people than any realistic trial has"
             for n in (effect, gain)
         ]
-        verdict = f"The average effect needs {needs[0]}, the gain of the ranking {needs[1]}."
+        verdict = (
+            f"The average effect{of_each} needs {needs[0]}, the gain of the ranking{of_each} "
+            f"{needs[1]}."
+        )
 
     base = words.rate(found.assumed[0].base_rate, replace(found.outcome, lower_is_better=False))
     treated = words.percent(found.treated_share)
@@ -96,7 +104,7 @@ def _(found: TrialPlan) -> Brief:
     shares |= dict.fromkeys(arms, found.treated_share / found.n_arms)
     asked = words.option("arms", [f"{name}={share:.3g}" for name, share in shares.items()])
     step = f"auucmax assign PEOPLE --id ID {asked} --key SECRET -o list.csv"
-    return in_words(verdict, facts, next_step=step)
+    return in_words(verdict, facts, caveats, next_step=step)
 
 
 @brief.register
@@ -177,15 +185,17 @@ def _(found: Verification) -> Brief:
     verdict = f"The gain of the campaign is not known: {_lacking(run, found)}"
     if run.gain is not None:
         gain = words.estimate(run.gain, unit=extra, sign=True)
-        verdict = f"{_STATES[found.state]}: {gain}"
         if found.state == State.GUARANTEED and run.certified_lower is not None:
             gain = words.number(run.gain.value, words.places_of(run.gain))
-            sure = words.at_least(run.certified_lower)
-            verdict = f"{_STATES[found.state]}: {gain} extra {extra}, guaranteed {sure}"
-    if run.profit is not None:
-        verdict += f"; {_PROFITS[words.side(run.profit)]}"
+            gain += f" extra {extra}, guaranteed {words.at_least(run.certified_lower)}"
+        verdict = f"{_STATES[found.state]}: {gain}"
+        if run.profit is not None:
+            lead = _PROFITS[words.side(run.profit)]
+            if found.state == State.HARM:
+                lead = _STATES[State.HARM]
+            verdict = f"{lead}: {words.profit(run.profit)}; {gain}"
 
-    facts = [("Campaign as run", words.profit(run.profit) if run.profit else "")]
+    facts = []
     for own in found.comparisons[1:]:
         name = "If all chosen were treated"
         if own.against != Against.NOBODY:
@@ -210,8 +220,10 @@ def _(found: Verification) -> Brief:
         whole = "" if forecast.all_treated else " of the chosen"
         value = words.number(forecast.forecast.value, words.places_of(forecast.realised))
         measured = f"{words.estimate(forecast.realised)} measured{whole}"
-        text = f"{_FORECASTS[forecast.verdict]}: {value} {extra} forecast, {measured}"
-        facts.append(("Forecast", text))
+        text = _FORECASTS[forecast.verdict]
+        if forecast.verdict == ForecastVerdict.TOO_NOISY and forecast.forecast.se is None:
+            text = "not confirmed (its error is not known without the model)"
+        facts.append(("Forecast", f"{text}: {value} {extra} forecast, {measured}"))
     every = [cell.given for cell in found.cells]
     chosen = [cell.given for cell in found.cells if cell.chosen != roles.arms[0]]
     n_given, n_both = (sum(sum(own[1:]) for own in some) for some in (every, chosen))
