@@ -31,7 +31,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import brentq
 
-from auucmax._asking import drive
 from auucmax._validation import Floats
 
 METHODS = ("newton", "lbfgs", "projected")
@@ -118,8 +117,13 @@ def minimise_over_ball(
         hessian = objective.hessian(asked.w) if asked.hessian else None  # type: ignore[attr-defined]
         return Answer(*objective.value_and_gradient(asked.w), hessian)
 
-    found = drive(solver(radius, start=start, method=method, **options), answer)
-    return replace(found, n_evaluations=n_evaluations)
+    asking = solver(radius, start=start, method=method, **options)
+    asked = next(asking)
+    while True:
+        try:
+            asked = asking.send(answer(asked))
+        except StopIteration as stop:
+            return replace(stop.value, n_evaluations=n_evaluations)
 
 
 def solver(
