@@ -128,8 +128,8 @@ def test_a_pipe_gets_what_a_file_would(coloured, tmp_path):
 
 
 def test_a_terminal_is_not_steered(coloured, monkeypatch):
-    monkeypatch.setattr("auucmax.cli.output.sys.stdout.isatty", lambda: True, raising=False)
-    from auucmax.cli.output import print_text
+    monkeypatch.setattr("auucmax.cli.frame.sys.stdout.isatty", lambda: True, raising=False)
+    from auucmax.cli.frame import print_text
 
     query = json.loads(run(f"export {coloured} --to sql --json").stdout)["text"]
     shown = []

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from auucmax import fit, load, make_trial, read_trial
 from auucmax.campaign import Monitor
-from auucmax.cli.output import write_table
+from auucmax.cli.frame import write_table
 from auucmax.present.page import write_report
 
 folder = Path(sys.argv[1])

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.commands import run
 from tests.model.trial_table import trial_table
 
-from auucmax.cli.output import LONGEST_MESSAGE, tell
+from auucmax.cli.frame import LONGEST_MESSAGE, tell
 
 
 def test_a_missing_number_is_not_printed_as_nan(tmp_path):

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from auucmax._errors import InputError
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, check_table_target, command, note_formulas, write_table
 from auucmax.cli.options import SOURCE, NewLevels, Output, Share, columns, listed_columns
-from auucmax.cli.output import Answer, check_table_target, note_formulas, write_table
 from auucmax.cli.tables import Source, read_model, read_rows
 
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import COLUMNS, SOURCE, Data, amounts, shared
-from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, file_name, read_rows_of_trial
 
 _LEFT_OUT = ("id", "lower_is_better", "outcome_range", "drop_missing_outcomes")

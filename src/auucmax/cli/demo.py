@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import ModelName
-from auucmax.cli.output import Answer
 
 SHARE = 0.3
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from auucmax._errors import InputError
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import SOURCE, NewLevels, columns
-from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, check_roles, read_model, read_new_rows, read_rows_of_trial
 
 _FILES = "A model file; a model file and new data; or data with --score-column."

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from auucmax._errors import InputError
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import Cost, Model, Value, amounts, listed_columns
-from auucmax.cli.output import Answer
 
 FORMATS = ("sql", "onnx", "json", "card")
 

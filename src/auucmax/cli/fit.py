@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import COLUMNS, SEED, SOURCE, Cost, Data, ModelName, Output, amounts
-from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, file_name, read_rows_of_trial
 
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from auucmax._errors import InputError
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import SOURCE, Group, columns, shared
-from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_rows
 
 _ASSUMED: Group = (

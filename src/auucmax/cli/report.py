@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from auucmax._errors import InputError
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import (
     SOURCE,
     Cost,
@@ -21,7 +21,6 @@ from auucmax.cli.options import (
     columns,
     names_in,
 )
-from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_new_rows
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, check_table_target, command, write_table
 from auucmax.cli.options import (
     SOURCE,
     Cost,
@@ -19,7 +19,6 @@ from auucmax.cli.options import (
     amounts,
     by_arm,
 )
-from auucmax.cli.output import Answer, check_table_target, write_table
 from auucmax.cli.tables import Source, read_ids, read_model, read_rows
 
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from auucmax.cli.frame import command
+from auucmax.cli.frame import Answer, command
 from auucmax.cli.options import SOURCE, Cost, Data, NewLevels, Value, amounts, columns, shared
-from auucmax.cli.output import Answer
 from auucmax.cli.tables import Source, read_model, read_rows
 
 _COLUMNS = (
