@@ -10,8 +10,17 @@ import typer
 
 from auucmax._errors import InputError
 from auucmax.cli.frame import Answer, check_table_target, command, note_formulas, write_table
-from auucmax.cli.options import SOURCE, NewLevels, Output, Share, columns, listed_columns
-from auucmax.cli.tables import Source, read_model, read_rows
+from auucmax.cli.options import (
+    SOURCE,
+    NewLevels,
+    Output,
+    Share,
+    Source,
+    columns,
+    listed_columns,
+    read_model,
+    read_rows,
+)
 
 
 @command(given=columns("groups"), source=SOURCE)

@@ -8,8 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import COLUMNS, SOURCE, Data, amounts, shared
-from auucmax.cli.tables import Source, file_name, read_rows_of_trial
+from auucmax.cli.options import (
+    COLUMNS,
+    SOURCE,
+    Data,
+    Source,
+    amounts,
+    file_name,
+    read_rows_of_trial,
+    shared,
+)
 
 _LEFT_OUT = ("id", "lower_is_better", "outcome_range", "drop_missing_outcomes")
 _ID = shared("id", str | None, "Column that identifies each row.", metavar="COLUMN")

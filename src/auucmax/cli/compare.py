@@ -9,10 +9,16 @@ import typer
 
 from auucmax._errors import InputError
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import COLUMNS, SEED, SOURCE, Data, NewLevels, columns, names_in
-from auucmax.cli.tables import (
+from auucmax.cli.options import (
+    COLUMNS,
+    SEED,
+    SOURCE,
+    Data,
+    NewLevels,
     Source,
     check_roles,
+    columns,
+    names_in,
     read_model,
     read_new_rows,
     read_rows_of_trial,

@@ -9,8 +9,16 @@ import typer
 
 from auucmax._errors import InputError
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import SOURCE, NewLevels, columns
-from auucmax.cli.tables import Source, check_roles, read_model, read_new_rows, read_rows_of_trial
+from auucmax.cli.options import (
+    SOURCE,
+    NewLevels,
+    Source,
+    check_roles,
+    columns,
+    read_model,
+    read_new_rows,
+    read_rows_of_trial,
+)
 
 _FILES = "A model file; a model file and new data; or data with --score-column."
 _COLUMNS = columns(

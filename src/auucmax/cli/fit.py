@@ -7,8 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import COLUMNS, SEED, SOURCE, Cost, Data, ModelName, Output, amounts
-from auucmax.cli.tables import Source, file_name, read_rows_of_trial
+from auucmax.cli.options import (
+    COLUMNS,
+    SEED,
+    SOURCE,
+    Cost,
+    Data,
+    ModelName,
+    Output,
+    Source,
+    amounts,
+    file_name,
+    read_rows_of_trial,
+)
 
 
 @command(columns=COLUMNS, how=SEED, source=SOURCE)

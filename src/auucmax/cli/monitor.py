@@ -9,8 +9,18 @@ import typer
 
 from auucmax._errors import InputError
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import SOURCE, Group, NewLevels, amounts, by_arm, columns, shared
-from auucmax.cli.tables import Source, read_model, read_rows
+from auucmax.cli.options import (
+    SOURCE,
+    Group,
+    NewLevels,
+    Source,
+    amounts,
+    by_arm,
+    columns,
+    read_model,
+    read_rows,
+    shared,
+)
 
 _FILES = "The rows so far, optionally after a model file."
 _SETTINGS: Group = (

@@ -9,8 +9,7 @@ import typer
 
 from auucmax._errors import InputError
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import SOURCE, Group, columns, shared
-from auucmax.cli.tables import Source, read_model, read_rows
+from auucmax.cli.options import SOURCE, Group, Source, columns, read_model, read_rows, shared
 
 _ASSUMED: Group = (
     shared("base_rate", float | None, "Mean outcome without treatment; .1 is 10%. Default: "

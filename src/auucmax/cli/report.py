@@ -16,12 +16,14 @@ from auucmax.cli.options import (
     Model,
     NewLevels,
     Share,
+    Source,
     Value,
     amounts,
     columns,
     names_in,
+    read_model,
+    read_new_rows,
 )
-from auucmax.cli.tables import Source, read_model, read_new_rows
 
 
 @command(given=columns("propensity drop_missing_outcomes"), source=SOURCE)

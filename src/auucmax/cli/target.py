@@ -15,11 +15,14 @@ from auucmax.cli.options import (
     NewLevels,
     Output,
     Share,
+    Source,
     Value,
     amounts,
     by_arm,
+    read_ids,
+    read_model,
+    read_rows,
 )
-from auucmax.cli.tables import Source, read_ids, read_model, read_rows
 
 
 @command(source=SOURCE)

@@ -8,8 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from auucmax.cli.frame import Answer, command
-from auucmax.cli.options import SOURCE, Cost, Data, NewLevels, Value, amounts, columns, shared
-from auucmax.cli.tables import Source, read_model, read_rows
+from auucmax.cli.options import (
+    SOURCE,
+    Cost,
+    Data,
+    NewLevels,
+    Source,
+    Value,
+    amounts,
+    columns,
+    read_model,
+    read_rows,
+    shared,
+)
 
 _COLUMNS = (
     *columns(
