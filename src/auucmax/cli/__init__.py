@@ -10,12 +10,10 @@ import typer
 
 from auucmax._version import __version__
 from auucmax.cli.assign import assign
-from auucmax.cli.check import check
 from auucmax.cli.compare import compare
-from auucmax.cli.demo import demo
 from auucmax.cli.evaluate import evaluate
 from auucmax.cli.export import export
-from auucmax.cli.fit import fit
+from auucmax.cli.fit import check, demo, fit
 from auucmax.cli.frame import Command, Commands
 from auucmax.cli.monitor import monitor
 from auucmax.cli.plan import plan

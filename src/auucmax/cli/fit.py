@@ -1,7 +1,8 @@
-"""``auucmax fit``: fit a model and evaluate it."""
+"""``auucmax check``, ``fit`` and ``demo``: test a trial, fit a model, try everything."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,48 @@ from auucmax.cli.options import (
     amounts,
     file_name,
     read_rows_of_trial,
+    shared,
 )
+
+_LEFT_OUT = ("id", "lower_is_better", "outcome_range", "drop_missing_outcomes")
+_ID = shared("id", str | None, "Column that identifies each row.", metavar="COLUMN")
+
+
+@command(columns=(*(own for own in COLUMNS if own.name not in _LEFT_OUT), _ID), source=SOURCE)
+def check(
+    data: Data,
+    columns: dict[str, Any],
+    source: Source,
+    expected_share: Annotated[
+        str | None,
+        typer.Option(
+            help='Planned share of treated rows, such as .5, or one per arm: "A=.3,B=.3".'
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write an HTML page with arms, balance and columns.")
+    ] = None,
+) -> Answer:
+    """Check a trial: was it randomised, how large is the effect, and how small an
+    effect could it detect?
+
+    Tests every column known before treatment, whether or not a model may use it. The check
+    compares the share of rows without an outcome between arms, then drops them. The exit code is 1
+    if the check fails or nothing could be tested. --details shows all tests.
+    """
+    from auucmax._files import check_target
+    from auucmax.model.check import check_trial
+
+    if page is not None:
+        check_target(page, data)
+    shares = amounts("expected_share", expected_share)
+    trial = read_rows_of_trial(data, source, columns | {"drop_missing_outcomes": True})
+    found = check_trial(trial, expected_share=shares)
+    if page is not None:
+        from auucmax.present.page import write_check
+
+        write_check(found, page, file=file_name(data))
+    return Answer(found, saved=page, failed=found.failed)
 
 
 @command(columns=COLUMNS, how=SEED, source=SOURCE)
@@ -82,3 +124,29 @@ def fit(
     fitted = replace(fitted, info=replace(fitted.info, file=file_name(data)))
     fitted.save(output)
     return Answer(fitted, saved=output, model=output)
+
+
+SHARE = 0.3
+
+
+@command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
+        "auucmax-demo.html"
+    ),
+    model: ModelName = "auto",
+) -> Answer:
+    """Try everything on Hillstrom's e-mail trial of 2008: check, fit, target and report.
+
+    The trial is part of the package: no data and no network are needed.
+    """
+    import auucmax
+    from auucmax._files import check_target
+    from auucmax.present.page import write_report
+
+    check_target(output)
+    trial = auucmax.load_hillstrom(encoding="raw")
+    fitted = auucmax.fit(trial, model)
+    found = fitted.target(trial.X, share=SHARE)
+    write_report(fitted, output, share=SHARE, n_people=trial.n_rows)
+    return Answer(found, saved=output)
