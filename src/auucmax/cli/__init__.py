@@ -10,8 +10,7 @@ import typer
 
 from auucmax._version import __version__
 from auucmax.cli.assign import assign
-from auucmax.cli.compare import compare
-from auucmax.cli.evaluate import evaluate
+from auucmax.cli.evaluate import compare, evaluate
 from auucmax.cli.export import export
 from auucmax.cli.fit import check, demo, fit
 from auucmax.cli.frame import Command, Commands
