@@ -24,8 +24,7 @@ from auucmax.model.check import check_trial
 from auucmax.model.chosen import Limits, target
 from auucmax.model.pipeline import fit
 from auucmax.present.brief import text
-from auucmax.present.card import model_card
-from auucmax.present.page import write_check, write_report
+from auucmax.present.page import model_card, write_check, write_report
 
 FOLDER = Path(__file__).parent / "snapshots"
 

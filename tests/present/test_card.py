@@ -12,7 +12,7 @@ from tests.present.hostile import HOSTILE
 
 import auucmax
 from auucmax.present.brief import brief
-from auucmax.present.card import escaped, model_card
+from auucmax.present.page import escaped, model_card
 
 SECTIONS = [
     "## Model description",

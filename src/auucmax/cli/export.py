@@ -61,7 +61,7 @@ def export(
     fitted = load(model)
     content: str | bytes
     if to == "card":
-        from auucmax.present.card import model_card
+        from auucmax.present.page import model_card
 
         content = model_card(fitted)
     elif to == "sql":

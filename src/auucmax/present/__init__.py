@@ -8,12 +8,11 @@ from auucmax._optional import lazy_names
 
 if TYPE_CHECKING:
     from auucmax.present.brief import as_json, html, text
-    from auucmax.present.card import model_card
-    from auucmax.present.page import write_check, write_report
+    from auucmax.present.page import model_card, write_check, write_report
 
 _HOME = {
     "as_json": "brief", "html": "brief", "text": "brief",
-    "model_card": "card", "write_check": "page", "write_report": "page",
+    "model_card": "page", "write_check": "page", "write_report": "page",
 }  # fmt: skip
 __all__ = ["as_json", "html", "model_card", "text", "write_check", "write_report"]
 __getattr__ = lazy_names(__name__, _HOME)

@@ -1,4 +1,4 @@
-"""HTML pages: the report of a model, and the page of a check.
+"""HTML pages and model cards: the report of a model, its card, and the page of a check.
 
 Everything from data is text without control characters: jinja2 escapes it, and the embedded JSON
 has no ``<``, ``>`` or ``&`` in it. The Content-Security-Policy admits the one style and the one
@@ -241,3 +241,54 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#!])")
+# What begins a list or underlines a heading, and where a reader makes links of plain text.
+_FIRST = re.compile(r"^([-+=])(?=\s|\1|$)|^(\d+)([.)])(?=\s|$)")
+_LINK = re.compile(r"(?i)\b(https?|ftp|mailto|www)([:.])")
+
+
+def model_card(model: UpliftModel) -> str:
+    """Make the model card: description, training data, intended use and evidence.
+
+    A failed check of the trial comes first. No row is in it.
+
+    Examples
+    --------
+    >>> from auucmax import fit, make_trial
+    >>> print(model_card(fit(make_trial(4_000, random_state=0), "tm")).splitlines()[10])
+    # Who should be treated? Effect on y
+    """
+    found, roles = model.evidence, model.roles
+    markdown = Environment(
+        # Everything between braces is escaped.
+        finalize=lambda value: escaped(value) if isinstance(value, str) else value,
+        autoescape=False,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+    )
+    return markdown.from_string(_resource("card.md.jinja")).render(
+        model=model,
+        e=found,
+        roles=roles,
+        brief=brief(found),
+        title=words.title(roles),
+        arm_name=partial(words.arm_name, roles),
+        short=short,
+        tags=[randomisation.tag(arm.check)[1] for arm in found.arms],
+        verdicts=[arm.check and randomisation.verdict(arm.check) for arm in found.arms],
+        limits=limits_of(found),
+    )
+
+
+def escaped(text: str) -> str:
+    r"""Escape a text so that Markdown shows it unchanged, on one line.
+
+    >>> print(escaped("# a_b [x](http://y) <b>"), escaped("1. one"), escaped("-0.5"))
+    \# a\_b \[x\](http\://y) \<b\> 1\. one -0.5
+    """
+    text = _SPECIAL.sub(r"\\\1", visible(text).replace("\t", " ").strip())
+    text = _FIRST.sub(lambda m: f"\\{m[1]}" if m[1] else f"{m[2]}\\{m[3]}", text)
+    return _LINK.sub(r"\1\\\2", text)
