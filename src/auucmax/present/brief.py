@@ -18,7 +18,7 @@ from auucmax._errors import visible
 from auucmax.results import Brief, Result, plain
 
 #: The modules with the words for results.
-_SUBJECTS = ("campaign", "chosen", "comparison", "evidence", "measures", "randomisation")
+_SUBJECTS = ("campaign", "chosen", "evidence", "measures", "randomisation")
 _MODEL = "MODEL"  #: in a next step: the file of the model
 
 
