@@ -35,8 +35,7 @@ SLOW_DOCTESTS = (
     "src/auucmax/certificates/certify.py",
     "src/auucmax/certificates/fixed_bets.py",
     "src/auucmax/metrics/gains.py",
-    "src/auucmax/present/card.py",
-    "src/auucmax/present/summary.py",
+    "src/auucmax/present/page.py",
     "src/auucmax/model/",
 )
 #: Folders whose tests share models, a session or compiled code, which one process makes once.

@@ -13,9 +13,9 @@ from auucmax.present.figures import (
     NARROW,
     WIDE,
     deciles_figure,
+    slider,
     ticks,
 )
-from auucmax.present.slider import slider
 from auucmax.results import Estimate, Terms
 
 

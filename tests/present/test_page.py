@@ -15,8 +15,8 @@ from tests.present.html_page import Page
 from auucmax._errors import visible
 from auucmax.model.chosen import target
 from auucmax.present.brief import brief
+from auucmax.present.figures import slider
 from auucmax.present.page import embedded_json, shown, write_report
-from auucmax.present.slider import slider
 from auucmax.results import Brief, State, Terms, Why
 from auucmax.targeting.rule import decide
 

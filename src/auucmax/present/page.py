@@ -30,7 +30,7 @@ from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import figures, randomisation, words
 from auucmax.present.brief import brief
 from auucmax.present.evidence import evidence_brief, targeting_state
-from auucmax.present.slider import STATES, rival_name, slider
+from auucmax.present.figures import STATES, rival_name, slider
 from auucmax.results import (
     Basis,
     Decision,
