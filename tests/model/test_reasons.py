@@ -8,7 +8,7 @@ import pytest
 
 from auucmax import fit, read_trial
 from auucmax.encoding import TableEncoder
-from auucmax.model.reasons import others_of, parts_of, reasons_of
+from auucmax.model.profiles import others_of, parts_of, reasons_of
 
 
 def table(n=400, seed=0):

@@ -1,4 +1,4 @@
-"""The command line: one short file per command that reads, calls the library and prints."""
+"""The command line: commands that read, call the library and print."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from auucmax.data.read_trial import id_texts
 from auucmax.data.reading import table_of
 from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
-from auucmax.model.reasons import others_of, reasons_of
+from auucmax.model.profiles import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
 from auucmax.results import Decision, Evidence, Missing, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
