@@ -125,20 +125,6 @@ def test_no_statistic_is_below_its_floor():
             assert np.isfinite(bets.wealth.credit).all()
 
 
-def test_rows_of_one_arm_wait():
-    bets = played(np.ones(1000), np.zeros(1000), np.ones(1000, bool))
-    assert bets.n_rows == 0
-    assert bets.waiting.shape == (5, 1000)
-    assert np.isnan(bets.estimates).all()
-
-
-def test_a_much_larger_arm_is_used_in_part():
-    bets = played(*(rows := drawn(60_000, share=0.002)))
-    assert bets.n_superblocks >= 5
-    assert bets.n_blocks <= rows[2].sum()
-    assert np.isfinite(bets.wealth.limits(LEVEL)).all()
-
-
 def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
     for shift in (0.0, 0.03, 0.3, 0.5, 0.9):
         largest = anytime.largest_floor(shift)

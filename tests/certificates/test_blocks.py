@@ -152,23 +152,6 @@ def test_dealing_keeps_arms_and_superblocks_and_is_uniform():
     assert np.abs(inner - 5000).max() < 5 * np.sqrt(5000)  # 5 standard errors
 
 
-def test_units_of_all_kinds_are_of_the_type_that_kernels_are_compiled_for():
-    """Another one would take seconds at the first certificate of its kind."""
-    treated = np.array([True, True, False, False, False])
-    kinds = [DealtUnits.of(treated), DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))]
-    arrays = [own for kind in kinds for units in (kind, kind.as_one_arm()) for own in units]
-    assert {own.dtype for own in arrays if own is not None} == {np.dtype(np.int32)}
-
-
-def test_clusters_may_have_any_codes():
-    """As those of a chunk, which are numbered over all chunks."""
-    for codes in ([0, 2, 2], [5, 3, 3], [7, 9, 9]):
-        units = DealtUnits.of(np.array([True, False, False]), np.array(codes))
-        assert units.counts == (1, 1)
-        assert sorted(np.diff(units.starts)) == [1, 2]
-        assert sorted(units.rows_of_first(1, 1)) == [0, 1, 2]
-
-
 def test_a_member_stands_for_its_cluster():
     treated = np.array([True, True, False, False, False])
     units = DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))

@@ -147,15 +147,6 @@ def test_a_fitted_model_recognises_its_rows(halves):
     assert found.n_rows == others.n_rows
 
 
-def test_rows_of_weight_zero_are_not_remembered(halves):
-    train, _ = halves
-    weight = (np.arange(train.n_rows) >= 1000).astype(float)
-    model = TwoModels().fit(train.X, train.y, treatment=train.treatment, sample_weight=weight)
-    used = slice(1000, None)
-    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
-        certify(model, train.X[used], train.y[used], treatment=train.treatment[used])
-
-
 @pytest.mark.parametrize("adjusted", [False, True])
 def test_certificate_and_interval_show_one_estimate(adjusted):
     """A small arm: less their mean, outcomes have quite another estimate."""
@@ -257,15 +248,6 @@ def test_cross_fitted_scores(halves):
 
 
 @pytest.mark.gate
-def test_two_models_are_compared():
-    trial = load_hillstrom()
-    score, noise = trial.X["womens"], np.random.default_rng(0).random(trial.n_rows)
-    rows = {"y": trial.y, "treatment": trial.treatment}
-    assert certify_difference(score, noise, **rows).lower > 0
-    assert certify_difference(noise, score, **rows).lower < 0
-
-
-@pytest.mark.gate
 def test_thresholds_hold_together():
     train, test = load_hillstrom().split(test_size=0.5, random_state=0)
     model = TwoModels().fit(train.X, train.y, treatment=train.treatment)
@@ -348,24 +330,6 @@ def test_nothing_is_claimed_without_evidence():
     assert str(tiny).startswith("Not certified")
 
 
-@pytest.mark.gate
-def test_frames_with_text_are_remembered_too(halves):
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder
-
-    train, test = halves
-    frames = [
-        part.X.assign(place=np.where(part.X.iloc[:, 0] > 0, "town", "land")) for part in halves
-    ]
-    encoder = OneHotEncoder(handle_unknown="ignore", max_categories=5)
-    model = TwoModels(make_pipeline(encoder, LogisticRegression()))
-    model.fit(frames[0], train.y, treatment=train.treatment)
-    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
-        certify(model, frames[0], train.y, treatment=train.treatment)
-    assert certify(model, frames[1], test.y, treatment=test.treatment)
-
-
 @pytest.mark.gate_cases("betting-")
 @pytest.mark.parametrize("method", METHODS)
 def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
@@ -381,19 +345,6 @@ def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
     alone = certify(score, y=test.y, treatment=test.treatment, **options)
     assert alone.gain_lower_bound == found.gain_lower_bound
     assert alone.upper_bound is alone.gain_upper_bound is None
-
-
-@pytest.mark.gate
-def test_a_ranking_that_is_not_better_than_random():
-    test = load_hillstrom()
-    rows = {"y": test.y, "treatment": test.treatment, "upper": True, "n_dealings": 2}
-    worse = certify(-test.X["womens"], **rows)
-    assert worse.gain_upper_bound < 0
-    assert str(worse).startswith("Not certified")
-    all_at_once = certify(-test.X["womens"], joint=True, **rows)
-    assert all_at_once.gain_upper_bound > worse.gain_upper_bound
-    quarter = certify(-test.X["womens"], **rows | {"delta": 0.0125})
-    assert all_at_once.gain_upper_bound == quarter.gain_upper_bound
 
 
 @pytest.mark.gate

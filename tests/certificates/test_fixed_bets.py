@@ -59,23 +59,6 @@ def test_counts_say_what_the_rows_say(trial, score, target):
     assert histogram_betting_bounds(histogram) == (*bounds, 0)
 
 
-def test_rows_are_drawn_as_they_are_counted(trial, score):
-    histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 50))
-    rows, responders = histogram.sums[:, :, 0], histogram.sums[:, :, 1]
-    counts = np.stack([rows - responders, responders], axis=1).astype(int)
-    assert counts.sum() == trial.n_rows
-    rng = np.random.default_rng(0)
-    drawn = fixed_bets._draw(counts, (500, 300), rng)
-    assert drawn.sum(axis=(1, 2)).tolist() == [500, 300]
-    assert (drawn <= counts).all()
-    part = fixed_bets._bet_rows(drawn)
-    assert len(part.units.treated) == 300
-    for arm, units in enumerate((part.units.control, part.units.treated)):
-        for outcome in (0, 1):
-            own = part.ranks[0][units][part.residual[units] == outcome]
-            assert np.array_equal(np.bincount(own, minlength=50), drawn[arm, outcome])
-
-
 @pytest.mark.quick_cases("8000")
 @pytest.mark.parametrize("most", [20_000_000, 8_000])
 def test_many_rows_are_drawn_in_batches(trial, score, most, monkeypatch):
@@ -91,19 +74,6 @@ def test_many_rows_are_drawn_in_batches(trial, score, most, monkeypatch):
         assert batched.gap == pytest.approx(expected, rel=0.8)
         assert batched.gap > whole.gap
     assert 0 < bin_gap < 0.1 * batched.gap
-
-
-@pytest.mark.gate
-def test_a_histogram_is_certified(trial, score):
-    histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 500))
-    certificate = certify(histogram, joint=True, n_candidates=2)
-    assert certificate.method == "betting-fixed"
-    auuc, gain, bin_gap = histogram_betting_bounds(histogram, delta=0.025, n_candidates=2)
-    assert certificate.lower_bound == auuc.lower
-    assert certificate.gain_lower_bound == gain.lower
-    assert certificate.bin_gap == bin_gap
-    assert certificate.n_candidates == 2
-    assert certify(histogram, random_state=1).lower_bound != certify(histogram).lower_bound
 
 
 def test_what_a_histogram_cannot_do(trial, score):

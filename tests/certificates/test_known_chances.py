@@ -146,39 +146,6 @@ def test_bets_do_not_know_the_chances_of_rows_that_are_bet_on():
             progressive_certificate(chunks, propensity=chances)
 
 
-def test_one_score_is_refused_too_if_a_chance_lies_beyond():
-    x, chance, treated, y = _trial(4_000, 3)
-    rows = {"y": y, "treatment": treated}
-    # The pilot is a twentieth of the rows, drawn at random: it has row 17, and not row 16.
-    for row in (16, 17):
-        rare = np.where(np.arange(4_000) == row, 0.01, chance)
-        if row == 17:
-            assert certify(-x, **rows, propensity=rare).lower_bound > -0.5
-            continue
-        with pytest.raises(ChancesBeyond, match="Leave such people out"):
-            certify(-x, **rows, propensity=rare)
-
-
-def test_units_and_ranges_of_outcomes():
-    x, chance, treated, y = _trial(4_000, 1)
-    one = betting_bounds(y, -x, treatment=treated, propensity=chance, bets="fixed")
-    more = {"outcome_range": (-2, 3), "bets": "fixed"}
-    five = betting_bounds(5 * y - 2, -x, treatment=treated, propensity=chance, **more)
-    for small, large in zip(one, five, strict=True):
-        assert large.lower == pytest.approx(5 * small.lower, abs=1e-9)
-
-
-def test_clusters_are_dealt_whole():
-    x, chance, treated, y = _trial(2_000, 2)
-    twice = [np.repeat(column, 2) for column in (y, -x, treated, chance)]
-    groups = np.repeat(np.arange(2_000), 2)
-    rows = {"y": twice[0], "treatment": twice[2], "propensity": twice[3], "groups": groups}
-    found = certify(twice[1], **rows)
-    alone = certify(-x, y=y, treatment=treated, propensity=chance)
-    assert found.gain_lower_bound == pytest.approx(alone.gain_lower_bound, abs=0.01)
-    assert "clusters are independent" in str(found)
-
-
 def test_only_what_is_proven_takes_chances():
     x, chance, treated, y = _trial(500, 3)
     rows = {"y": y, "treatment": treated, "propensity": chance}

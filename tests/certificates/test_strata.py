@@ -80,16 +80,6 @@ def test_neither_the_order_of_rows_nor_the_unit_matters(seed):
     assert (found.lower < found.upper).all()
 
 
-def test_weights_turned_round_turn_the_bounds_round():
-    y, treated, code = rows(3)
-    one, other = (
-        strata_bounds(y, treatment=treated, stratum=code, weights=sign * np.array([-0.5, 0.5]))
-        for sign in (1, -1)
-    )
-    assert one.lower == pytest.approx(-other.upper)
-    assert one.upper == pytest.approx(-other.lower)
-
-
 def test_a_stratum_without_an_arm_must_not_count():
     y, treated, code = rows(1)
     treated[code == 0] = False
@@ -198,14 +188,6 @@ def homes(seed, n=500, effect=0.2):
     y = (np.repeat(rng.random(n), size) < np.repeat(rate, size)).astype(float)
     own = [np.repeat(part, size) for part in (treated, stratum, np.arange(n))]
     return y, *own, size
-
-
-def test_groups_of_one_row_are_rows():
-    y, treated, code = rows(5)
-    one = strata_bounds(y, treatment=treated, stratum=code, weights=WEIGHTS)
-    groups = np.random.default_rng(0).permutation(len(y))
-    other = strata_bounds(y, treatment=treated, stratum=code, weights=WEIGHTS, groups=groups)
-    np.testing.assert_allclose(one.lower, other.lower, atol=0.02)  # groups may be twice as large
 
 
 def test_a_group_far_larger_than_others_is_not_certified():

@@ -149,22 +149,6 @@ def test_tables_add_in_any_grouping(case, data):
     assert whole.binary == np.isin(rows.y, (0, 1)).all()
 
 
-@pytest.mark.gate
-def test_a_million_rows_cost_far_less_than_their_chance():
-    rng = np.random.default_rng(5)
-    n = 10**6
-    score, treated = rng.normal(size=n), rng.random(n) < 0.5
-    y = (rng.random(n) < 0.1 + 0.02 * treated * (score > 0)).astype(float)
-    edges = score_edges(score)
-    levels = BinnedLevels.of(y, score, treated, edges)
-    found = levels.inference()
-    exact = auuc_inference(y, score, treatment=treated)
-    assert levels.n_bins == 65_536
-    assert found.bin_error < found.gain_standard_error / 50
-    assert found.interval == pytest.approx(exact.interval, abs=2 * found.bin_error)
-    assert abs(found.gain - exact.gain) <= found.bin_error
-
-
 def test_what_is_refused():
     rows = [1.0, 0.0, 1.0], [1.0, 2.0, 3.0], [True, True, False]
     one, other = (BinnedLevels.of(*rows, [edge]) for edge in (1.5, 2.5))
@@ -242,15 +226,6 @@ def test_edges_of_close_and_of_huge_numbers():
             edges = score_edges(pair, n_bins)
             assert np.searchsorted(edges, pair[0]) < np.searchsorted(edges, pair[1])
             BinnedLevels.of([1, 0], pair, [True, False], edges)
-
-
-def test_a_frequent_score_among_others_costs_nothing():
-    rng = np.random.default_rng(0)
-    score = np.where(rng.random(20_000) < 0.5, 0.0, rng.normal(size=20_000))
-    edges = score_edges(score, 256)
-    levels = BinnedLevels.of(rng.random(20_000) < 0.3, score, rng.random(20_000) < 0.5, edges)
-    mixed = levels.sums[:, levels.low < levels.high, 0].sum(axis=0)
-    assert mixed.max() < 2 * 20_000 / 256
 
 
 @pytest.mark.parametrize("keep", [None, odd_keys])

@@ -180,15 +180,6 @@ def test_allocations_are_compared_row_by_row(arms):
     )
 
 
-def test_few_rows_get_no_band_and_a_reason():
-    rng = np.random.default_rng(0)
-    y, arm = (rng.random(300) < 0.05).astype(float), rng.integers(0, 3, 300)
-    found = budget_curve(y, rng.random((300, 2)), treatment=arm)
-    assert np.isnan(found.simultaneous_lower[1:50]).all()
-    assert found.simultaneous_lower[0] == 0.0
-    assert found.declined is not None
-
-
 def _with_a_small_arm(n_small, share, seed=0):
     """20,000 rows of the control and arm 1, few of arm 2, which a share of the people gets."""
     rng = np.random.default_rng(seed)
@@ -238,17 +229,6 @@ def test_an_arm_of_the_middle_budgets_needs_rows_for_the_area():
     assert np.isnan(found.interval).all()
     assert np.isnan(found.p_value)
     assert found.declined is not None
-
-
-def test_budgets_without_a_band_lie_where_an_arm_begins():
-    """Arm 2, which has few rows, begins where arm 1 has a band already."""
-    rng = np.random.default_rng(2)
-    arm, rank = rng.choice(3, 3_000, p=[0.48, 0.48, 0.04]), rng.permutation(3_000) / 3_000
-    y = (rng.random(3_000) < 0.2).astype(float)
-    later = rank > 0.5
-    uplift = np.column_stack([np.where(later, 0, 2 - rank), np.where(later, 2 - rank, 0)])
-    found = budget_curve(y, uplift, treatment=arm, budget=[0.0, 0.4, 0.6, 1.0])
-    assert np.isfinite(found.simultaneous_lower).tolist() == [True, True, False, True]
 
 
 def test_arms_that_cost_nothing_have_intervals_at_a_budget_of_nothing():
@@ -301,36 +281,3 @@ def test_weights_are_copies_in_the_gain_and_no_new_people_in_its_error(trial, se
     plain = budget_curve(y, uplift, treatment=arm, cost=cost, **options)
     assert np.allclose(same.uplift, plain.uplift)
     assert np.allclose(same.standard_error, plain.standard_error)
-
-
-def test_weighted_errors_are_those_of_groups_of_copies():
-    trial = make_trial(3000, random_state=2)
-    score, copies = trial.X["x0"].to_numpy(), np.random.default_rng(0).integers(1, 4, 3000)
-    index = np.repeat(np.arange(3000), copies)
-    share = {"budget": np.linspace(0, 1, 11)}
-    weighted = budget_curve(
-        trial.y, score, treatment=trial.treatment, sample_weight=copies, **share
-    )
-    repeated = budget_curve(
-        trial.y[index], score[index], treatment=trial.treatment[index], groups=index, **share
-    )
-    assert np.allclose(weighted.uplift, repeated.uplift, atol=1e-12)
-    # The slope at the cut is taken over a window that narrows with the rows.
-    assert np.allclose(weighted.standard_error, repeated.standard_error, rtol=0.02)
-    with pytest.raises(InputError):
-        budget_curve(trial.y, score, treatment=trial.treatment, sample_weight=-copies)
-
-
-def test_the_unit_of_the_outcome_and_its_direction_change_no_error(arms):
-    y, uplift, arm, *_ = arms
-    grid = np.linspace(0, 0.2, 21)
-    found = gains_of(y, uplift, arm, [0.2, 0.25], grid)
-    band, area = found.band(), found.difference()
-    for other, sign in ((1 - y, -1.0), (y + 7, 1.0)):
-        turned = gains_of(other, uplift, arm, [0.2, 0.25], grid)
-        assert turned.gain == pytest.approx(sign * found.gain, abs=1e-12)
-        own = turned.band()
-        assert own.standard_error == pytest.approx(band.standard_error, abs=1e-12)
-        assert turned.difference().standard_error == pytest.approx(area.standard_error, abs=1e-12)
-        if sign < 0:  # limits turn around
-            assert np.allclose(own.lower, -band.upper, atol=1e-12, equal_nan=True)

@@ -67,12 +67,6 @@ def test_rounding_of_a_share_does_not_conjure_people():
         assert np.isnan(uplift_at_k(y, score, treatment=t, share=three_tenths))
 
 
-def test_propensity_weighs_the_cells():
-    y, score, t = np.array([1, 0, 1, 0.0]), np.array([2, 2, 1, 1.0]), np.array([1, 1, 1, 0])
-    risk = policy_risk(y, score, treatment=t, propensity=[0.2, 0.8, 0.5, 0.5])
-    assert risk == pytest.approx(1 - (5 + 2) / (5 + 1.25 + 2))  # all are picked
-
-
 def test_nobody_and_everybody_on_hillstrom():
     trial = load_hillstrom()
     risk = policy_risk(trial.y, trial.X["history"], treatment=trial.treatment, share=[0, 1])
@@ -220,21 +214,6 @@ def test_nobody_and_everybody_have_the_interval_of_a_mean():
     assert np.isnan(alone.interval[0]).tolist() == [True, True, False]
 
 
-def test_inference_leaves_out_rows_that_were_not_randomised():
-    y, score, t, _ = steep(240)
-    groups = np.arange(240) // 2
-    e = np.arange(240) < 160
-    some = policy_risk_inference(y, score, treatment=t, share=0.4, randomised=e, groups=groups)
-    without = policy_risk_inference(
-        y[:160], score[:160], treatment=t[:160], share=0.4, groups=groups[:160]
-    )
-    assert some == without
-    by_weight = policy_risk_inference(
-        y, score, treatment=t, share=0.4, sample_weight=e, groups=groups
-    )
-    assert by_weight.interval == pytest.approx(without.interval, rel=1e-9)
-
-
 def test_few_clusters_make_wide_intervals_and_fewer_make_none():
     y, score, t, _ = steep(400)
     for n_clusters in (1, 9, 12):
@@ -308,10 +287,3 @@ def test_risk_is_declined_in_words():
     grid = policy_risk_inference(some, score, treatment=t, share=[0.001, 0.5])
     assert [why is None for why in grid.declined] == [False, True]
     assert np.isfinite(grid.interval).tolist() == [[False, True]] * 2
-
-
-def test_risk_is_never_declined_with_a_hundred_responders_and_others():
-    score, t = np.random.default_rng(8).random(400), np.arange(400) % 2 == 0
-    y = (np.arange(400) % 4 < 2).astype(float)
-    found = policy_risk_inference(y, score, treatment=t, share=np.linspace(0.05, 0.95, 19))
-    assert set(found.declined) == {None}

@@ -5,11 +5,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_scorer, make_trial, qini_score
 from auucmax._validation import RoutingDisabled
@@ -64,36 +62,6 @@ def test_cross_validate_with_our_folds(trial, scorer, metric):
     ):
         assert score == metric(y[test], model.predict(X[test]), treatment=t[test])
     assert result["test_score"].mean() > 0.15
-
-
-def test_grid_search_picks_by_auuc(trial):
-    X, y, t = trial
-    search = GridSearchCV(
-        RidgePerArm(), {"alpha": [1.0, 1e6]}, scoring=auuc_scorer, cv=TrialKFold(3, random_state=0)
-    ).fit(X, y, treatment=t)
-    means = []
-    for alpha in (1.0, 1e6):
-        folds = TrialKFold(3, random_state=0).split(X, y, treatment=t)
-        fitted = [
-            (RidgePerArm(alpha).fit(X[train], y[train], treatment=t[train]), test)
-            for train, test in folds
-        ]
-        means.append(
-            np.mean([auuc_score(y[i], m.predict(X[i]), treatment=t[i]) for m, i in fitted])
-        )
-    assert search.cv_results_["mean_test_score"] == pytest.approx(means)
-    assert search.best_params_["alpha"] == (1.0, 1e6)[int(np.argmax(means))]
-
-
-def test_pipeline(trial):
-    X, y, t = trial
-    pipeline = make_pipeline(StandardScaler(), RidgePerArm())
-    pipeline.fit(X, y, treatment=t)
-    value = auuc_score(y, pipeline.predict(X), treatment=t)
-    assert pipeline.score(X, y, treatment=t) == value
-    assert auuc_scorer(pipeline, X, y, treatment=t) == value
-    scores = cross_validate(clone(pipeline), X, y, scoring=auuc_scorer, params={"treatment": t})
-    assert len(scores["test_score"]) == 5
 
 
 def test_weights_reach_the_scorer(trial):
