@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+from auucmax.data.randomisation import RandomisationReport, check_randomisation
 from auucmax.data.trial import Trial
 
 
@@ -27,3 +32,25 @@ def fair_trial(seed: int, n: int = 2_000, share: float = 0.5) -> Trial:
 
 def with_feature(trial: Trial, **features: object) -> Trial:
     return Trial(trial.X.assign(**features), trial.y, trial.treatment)
+
+
+def checked(
+    trial: Trial,
+    *,
+    groups: Any = None,
+    propensity: Any = None,
+    ignore: Collection[str] = (),
+    after: Collection[str] = (),
+    **options: Any,
+) -> RandomisationReport:
+    """The check of a trial of which more of the design is known."""
+    roles = replace(trial.roles, ignored=tuple(ignore), after=tuple(after))
+    known = {}
+    if groups is not None:  # of a text, which has no order
+        known["groups"] = np.array([None if own is None else f"group {own}" for own in groups])
+    if propensity is not None:
+        known["propensity"] = propensity
+    if ignore:
+        known["extra"] = trial.X[list(ignore)]
+    X = trial.X.drop(columns=[*ignore, *after])
+    return check_randomisation(replace(trial, X=X, roles=roles, **known), **options)

@@ -83,13 +83,13 @@ def test_numbers_that_contradict_the_chances_are_found():
     rng = np.random.default_rng(3)
     chance = np.repeat([0.9, 0.2], 1_000)
     right = rng.random(2_000) < chance
-    assert compare_counts(right, chance)[0] > 0.01
+    assert compare_counts(right, chance).p_value > 0.01
     half = np.where(chance == 0.9, rng.random(2_000) < 0.5, right)
     found = compare_counts(half, chance)
-    assert found[0] < 1e-10
-    assert found[1].startswith("of 1,000 rows of chance 0.9, ")
+    assert found.p_value < 1e-10
+    assert found.detail.startswith("of 1,000 rows of chance 0.9, ")
     # The chance of the arm that a row is in, a common slip.
-    assert compare_counts(right, own_chance(right, chance))[0] < 1e-10
+    assert compare_counts(right, own_chance(right, chance)).p_value < 1e-10
 
 
 @pytest.mark.gate
@@ -101,15 +101,15 @@ def test_false_alarms_are_rare_of_few_and_of_many_chances():
         alarms = 0
         for _ in range(400):
             chance = rng.choice([0.1, 0.7], 300) if few else rng.uniform(0.05, 0.95, 300)
-            alarms += compare_counts(rng.random(300) < chance, chance)[0] < 0.05
+            alarms += compare_counts(rng.random(300) < chance, chance).p_value < 0.05
         assert alarms / 400 < most
 
 
 def test_many_chances_are_tested_in_tenths():
     rng = np.random.default_rng(5)
     chance = rng.uniform(0.05, 0.95, 20_000)
-    assert compare_counts(rng.random(20_000) < chance, chance)[0] > 0.01
-    assert compare_counts(rng.random(20_000) < 1 - chance, chance)[0] < 1e-10
+    assert compare_counts(rng.random(20_000) < chance, chance).p_value > 0.01
+    assert compare_counts(rng.random(20_000) < 1 - chance, chance).p_value < 1e-10
 
 
 FRAME = pd.DataFrame({"a": [0.2, 0.5], "b": [0.3, 0.5]})

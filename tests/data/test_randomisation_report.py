@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from tests.data.fair_trials import fair_trial, with_feature
+from tests.data.fair_trials import checked, fair_trial, with_feature
 
 from auucmax.data.randomisation import check_randomisation
 from auucmax.data.suspects import SMALL
@@ -72,10 +72,10 @@ def test_what_is_known_only_after_treatment_may_be_ignored() -> None:
         ("reply", "values"),
     ]
     assert all(own.is_after for own in report.suspects)
-    ignored = check_randomisation(late, ignore=["sent", "reply"])
+    ignored = checked(late, ignore=["sent", "reply"])
     assert ignored.ok
     assert not ignored.suspects
-    after = check_randomisation(late, after=["sent", "reply"])
+    after = checked(late, after=["sent", "reply"])
     assert after.provided == ignored.provided == ("sent", "reply")
 
 

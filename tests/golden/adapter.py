@@ -7,6 +7,7 @@ that changes in the package changes here and nowhere else: the keys of the resul
 
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -65,7 +66,12 @@ def _trial(X, y, treatment, control=0, **more):
 
 def check(X, y, treatment, *, control=0, expected_share=None, groups=None, ids=None, **options):
     """The check of a trial's randomisation; ``propensity``, ``missing_outcomes``, ``ignore``..."""
-    own = _trial(X, y, treatment, control, groups=groups, id=ids)
+    ignore, known = options.pop("ignore", []), {"groups": groups, "id": ids}
+    known["propensity"] = options.pop("propensity", None)
+    own = _trial(X.drop(columns=ignore), y, treatment, control, **known)
+    if ignore:
+        roles = replace(own.roles, ignored=tuple(ignore))
+        own = replace(own, extra=X[ignore], roles=roles)
     return _check_numbers(data.check_randomisation(own, expected_share=expected_share, **options))
 
 

@@ -209,7 +209,7 @@ def read_campaign(
         X = features[rows]
         # A list of `target` knows nothing of people who are not in it.
         if means.counts[k].min() >= _FEWEST and not X.isna().all(axis=1).any():
-            part = replace(trial.take(rows), X=X, id=None, extra=None, lost=None)
+            part = replace(trial.take(rows), X=X, id=None, extra=None, lost=None, propensity=None)
             if tests := [test.adjusted_p_value for test in check_randomisation(part).tests]:
                 found[k, "balance"] = min(tests)
     corrected = dict(zip(found, holm(np.array([*found.values()])).tolist(), strict=True))

@@ -11,8 +11,7 @@ from auucmax.data.fetch import (
     load_hillstrom,
 )
 from auucmax.data.folds import TrialKFold
-from auucmax.data.randomisation import check_randomisation
-from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
+from auucmax.data.randomisation import FailedCheckError, RandomisationReport, check_randomisation
 from auucmax.data.read_trial import read_trial
 from auucmax.data.reading import read_table
 from auucmax.data.synthetic import SyntheticTrial, make_trial

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, fdtrc, log_expit
 
-from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
 from auucmax.data.covariates import Feature
-from auucmax.data.randomisation_report import RandomisationTest
 from auucmax.data.trial import Trial
 from auucmax.results import LEAST_ROWS
 
@@ -28,6 +27,24 @@ MAX_CLASSIFIER_ROWS = 60_000
 # Below these rows for each degree of freedom the chi-square law of the likelihood ratio is too
 # short in the tail, and the F law of the linear regression is used.
 ROWS_PER_DEGREE = 200
+
+
+@dataclass(frozen=True)
+class RandomisationTest:
+    """One test of one arm against the control (of all arms, for the sample ratio).
+
+    ``name`` is "sample ratio", "chances", "likelihood ratio", "classifier", "missing values" or
+    "missing outcomes"; ``adjusted_p_value`` is corrected by Holm's method over all tests of the
+    report. ``few``: what it counts, fewer than 20 people of an arm have.
+    """
+
+    name: str
+    arm: str
+    statistic: float
+    p_value: float
+    detail: str
+    adjusted_p_value: float = 1.0
+    few: bool = False
 
 
 def arms_of(trial: Trial) -> Iterator[tuple[str, NDArray[np.intp], Bools, Codes | None]]:
@@ -277,44 +294,29 @@ def missing_by_arm(
 
 
 def attrition_tests(
-    missing: Mapping[str, tuple[int, int]],
-    trial: Trial,
-    n_given: int,
-    groups: Mapping[str, ArrayLike] | None,
+    trial: Trial, lost: NDArray[np.int64], total: NDArray[np.int64], units: str
 ) -> list[RandomisationTest]:
     """Test whether outcomes are missing equally often in each arm and the control.
 
-    ``n_given``: rows, of which those of the trial count as independent; rows of a cluster may all
-    be lost. ``groups``: of the rows without an outcome, by arm.
+    ``lost`` and ``total``: by arm, the rows without an outcome, and all rows; of groups that were
+    treated as a whole, the groups. Where people of a group were treated one by one, standard errors
+    are by group.
     """
-    if set(missing) != {*trial.arm_names} or any(not 0 <= k <= n > 0 for k, n in missing.values()):
-        raise InputError(
-            "missing_outcomes", "the rows without an outcome, and all rows, of each arm",
-            repr(missing), f"Count rows by arm: {', '.join(trial.arm_names)}.",
-        )  # fmt: skip
-    lost, total = np.array([missing[name] for name in trial.arm_names]).T
-    if not lost.any():
-        return []
-    # Of rows: the part that counts. Groups that were counted themselves all do.
-    found = int((total - lost).sum())
-    scale = min(1.0, trial.n_rows / max(min(n_given, found), 1))
-    units = "groups" if found < n_given else "rows"
     tests = []
     for k, (arm, rows, treated, codes) in enumerate(arms_of(trial), start=1):
         both = [k, 0]
-        table = np.rint(scale * np.column_stack([lost, total - lost])[both])
-        p_value = equal_shares(table.astype(np.int64))
-        if groups is not None and trial.groups is not None and codes is not None:
-            own = [np.asarray(groups.get(trial.arm_names[j], ()), dtype=object) for j in both]
-            every = np.concatenate([trial.groups[rows].astype(object), *own])
-            is_arm = np.concatenate([treated, np.repeat([True, False], [len(g) for g in own])])
+        p_value = equal_shares(np.column_stack([lost, total - lost])[both])
+        if codes is not None and trial.groups is not None and trial.lost is not None:
+            own = trial.lost.take(np.isin(trial.lost.arm, both))
+            every = np.concatenate([trial.groups[rows].astype(object), own.groups.astype(object)])
+            is_arm = np.concatenate([treated, own.arm == k])
             is_lost = np.arange(len(every)) >= len(rows)
             p_value = max(p_value, compare_shares(is_lost, is_arm, pd.factorize(every)[0]))
-        gap = float(lost[k] / total[k] - lost[0] / total[0])
         detail = ", ".join(
             f"{trial.arm_names[j]} {lost[j] / total[j]:.2%} ({lost[j]:,} of {total[j]:,} {units})"
             for j in both
         )
+        gap = float(lost[k] / total[k] - lost[0] / total[0])
         few = bool(lost[both].min() < LEAST_ROWS)
         tests.append(RandomisationTest("missing outcomes", arm, gap, p_value, detail, few=few))
     return tests
@@ -358,8 +360,8 @@ def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools
     return np.asarray(rng.spawn(1)[0].random(len(chance)) < kept + 1e-9)
 
 
-def compare_counts(treated: Bools, chance: Floats) -> tuple[float, str]:
-    """Test the treated counts in strata of equal propensity: p-value and the worst stratum.
+def compare_counts(treated: Bools, chance: Floats, name: str = "chances") -> RandomisationTest:
+    """Test the treated counts in strata of equal propensity; the detail is of the worst stratum.
 
     The smallest p-value of the strata times their number. With more than 20 different chances
     strata are tenths of the rows by their chance; the number treated then varies less than a
@@ -380,7 +382,7 @@ def compare_counts(treated: Bools, chance: Floats) -> tuple[float, str]:
     worst = int(np.argmin(tests))
     share = found[worst] / n[worst]
     detail = f"of {n[worst]:,} rows of chance {mean[worst]:.3g}, {share:.1%} treated"
-    return min(1.0, len(tests) * tests[worst]), detail
+    return RandomisationTest(name, "", 0.0, min(1.0, len(tests) * tests[worst]), detail)
 
 
 # People randomised one by one but grouped, as in shops. Those of one group may resemble each other,

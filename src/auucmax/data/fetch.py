@@ -167,9 +167,9 @@ def fetch_social_pressure(
     Notes
     -----
     Households were randomised, not voters, so intervals that treat rows as independent are a
-    little narrow, and ``check_randomisation`` needs ``groups=trial.id``. "Social pressure and
-    voter turnout", American Political Science Review, 2008; ISPS Data Archive, Yale,
-    doi:10.60600/YU/CGMWNW, CC0 1.0.
+    little narrow. Before ``check_randomisation`` say so: ``replace(trial, groups=trial.id)``.
+    "Social pressure and voter turnout", American Political Science Review, 2008; ISPS Data
+    Archive, Yale, doi:10.60600/YU/CGMWNW, CC0 1.0.
     """
     check_choice(arm, "arm", ("neighbors", "self", "hawthorne", "civic", "all"))
     path = _locate(SOCIAL_PRESSURE, data_dir, download)

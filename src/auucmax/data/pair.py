@@ -15,8 +15,7 @@ from auucmax._errors import InputError
 from auucmax._validation import LARGEST, Bools, Floats
 from auucmax.data.balance import compare_counts, even_rows
 from auucmax.data.hashing import Hashes, numbers_for, row_hashes
-from auucmax.data.randomisation import check_randomisation, within_clusters
-from auucmax.data.randomisation_report import STOP, RandomisationReport
+from auucmax.data.randomisation import STOP, RandomisationReport, check_randomisation
 from auucmax.data.read_trial import names_rows
 from auucmax.data.trial import Trial
 
@@ -96,7 +95,8 @@ class Pair:
         """Probability of the arm given arm or control, (m,), if it differs between rows."""
         if self.trial.propensity is None:
             return None
-        return _conditional(self.trial.propensity[self.index], self.arm)
+        control, own = self.trial.propensity[self.index][:, [0, self.arm]].T
+        return np.asarray(own / (own + control))
 
     @cached_property
     def people(self) -> Floats | None:
@@ -121,58 +121,12 @@ class Pair:
             return None
         return chance_weights(self.treated, self.propensity, self.people)
 
-    def check(self, **options: Any) -> RandomisationReport:
+    def check(self, expected_share: float | None = None) -> RandomisationReport:
         """Run :func:`check_randomisation` on all columns known before treatment."""
-        trial, roles = self.trial, self.trial.roles
-        labels = roles.arms[0], self.name
-        kept = np.bincount(self.treated, minlength=2)
-        lost = [0, 0]
-        if (gone := trial.lost) is not None:
-            own = [np.flatnonzero(gone.arm == code) for code in (0, self.arm)]
-            if self.groups is not None:
-                names = [gone.groups[rows] for rows in own]
-                if within_clusters(self.groups, self.treated, self.propensity).is_by_row:
-                    options["missing_groups"] = dict(zip(labels, names, strict=True))
-                else:
-                    # Groups are lost as a whole: each counts once, by its first row.
-                    own = [rows[gone.first[rows]] for rows in own]
-                    seen = pd.Series(trial.groups[self.index])  # type: ignore[index]
-                    again = seen.duplicated() | seen.isin(np.concatenate(names))
-                    kept = np.bincount(self.treated[~again], minlength=2)
-            lost = [len(rows) for rows in own]
-            if gone.propensity is not None:
-                chances = [_conditional(gone.propensity[rows], self.arm) for rows in own]
-                options["missing_propensity"] = dict(zip(labels, chances, strict=True))
-        if self.propensity is not None:
-            options["propensity"] = self.propensity
-        ignored: list[str] = []
-        identifiers: list[str] = []
-        X = self.X
-        if trial.extra is not None:
-            X = pd.concat([X, trial.extra.iloc[self.index]], axis=1)
-            ignored = [name for name in trial.extra.columns if name in roles.ignored]
-            identifiers = [name for name in trial.extra.columns if name not in roles.ignored]
-        rows = Trial(
-            X,
-            self.y,
-            self.treated.astype(np.int8),
-            id=None if trial.id is None else trial.id[self.index],
-            name="the table",
-            outcome_name=roles.outcome.gain,
-            treatment_name=roles.treatment,
-            arm_names=labels,
-            groups=None if trial.groups is None else trial.groups[self.index],
-            sample_weight=self.weight,
-        )
-        totals = zip(labels, lost, kept.tolist(), strict=True)
-        return check_randomisation(
-            rows,
-            missing_outcomes={label: (n, n + m) for label, n, m in totals},
-            ignore=ignored,
-            names=identifiers,
-            after=roles.after,
-            **options,
-        )
+        whole = len(self.index) == self.trial.n_rows
+        rows = self.trial if whole else self.trial.take(self.index)
+        rows = replace(rows, y=self.y, randomised=None, name="the table")
+        return check_randomisation(rows, expected_share=expected_share)
 
     def check_copies(self, *, all_columns: bool = False) -> None:
         """Raise an InputError if duplicate rows share their treatment.
@@ -185,7 +139,7 @@ class Pair:
         if self.groups is not None:  # rows of one group may be equal
             some = ~pd.Series(self.groups).duplicated().to_numpy()
         if self.propensity is not None:  # rows of one stratum have the same features by design
-            if compare_counts(self.treated, self.propensity)[0] < STOP:
+            if compare_counts(self.treated, self.propensity).p_value < STOP:
                 return  # the check reports wrong propensities
             some &= even_rows(self.treated, self.propensity, np.random.default_rng(0))
         features = self.X[some]
@@ -219,11 +173,6 @@ class Pair:
                 f"column {sizes.idxmax()!r}", f"numbers of at most {LARGEST:g} in size",
                 f"{sizes.max():g}", "Clip them, use another unit, or ignore the column.",
             )  # fmt: skip
-
-
-def _conditional(chances: Floats, arm: int) -> Floats:
-    """Probability of an arm given arm or control, (m,)."""
-    return np.asarray(chances[:, arm] / (chances[:, arm] + chances[:, 0]))
 
 
 def own_chance(treated: Bools, chance: Floats) -> Floats:

@@ -1,27 +1,35 @@
-"""Tests of the randomisation of a trial."""
+"""Test whether the arms of a trial differ before treatment."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from auucmax._errors import InputError
-from auucmax._validation import Bools, Floats, check_chance, check_groups, check_level, listed
+from auucmax._validation import Floats, check_groups, check_level, listed
 from auucmax.data import balance
-from auucmax.data.balance import LEAST_GROUPS, Codes, compare_counts, even_rows, group_codes
+from auucmax.data.balance import (
+    LEAST_GROUPS,
+    Codes,
+    RandomisationTest,
+    compare_counts,
+    even_rows,
+    group_codes,
+)
 from auucmax.data.covariates import encode
-from auucmax.data.randomisation_report import RandomisationReport, RandomisationTest
-from auucmax.data.suspects import find_suspects
-from auucmax.data.trial import Trial
+from auucmax.data.suspects import Suspect, find_suspects
+from auucmax.data.trial import Lost, Trial
 from auucmax.encoding.kinds import kind_of
+from auucmax.results import Shown
 
 POWER = 0.8  #: with which the detectable difference would be found
 # Shares of the variation that rows randomised one by one would have: below the first, treatment
@@ -32,19 +40,155 @@ NEARLY_NONE = 0.1
 ENOUGH = 20.0
 _REVEALS = {"outcome": "almost settles the outcome", "treatment": "reveals who was treated"}
 
+# A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
+STOP = 1e-4
+
+
+class CheckWarning(UserWarning):
+    """Warning: a randomisation check failed mildly or has open questions."""
+
+
+class FailedCheckError(ValueError):
+    """The trial does not look randomised, or a feature reveals the outcome.
+
+    ``report``: the :class:`RandomisationReport` with the reasons, if rows were just checked.
+    """
+
+    exit_code = 1  # of commands: nothing is wrong with the input as such
+
+    def __init__(self, message: str = "", report: RandomisationReport | None = None) -> None:
+        super().__init__(message if report is None else f"{report.message} {message}".strip())
+        self.report = report
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomisationReport(Shown):
+    """Results of a randomisation check; printing shows the verdict first.
+
+    Attributes
+    ----------
+    trial_name, n_rows, alpha
+        What was tested, and the chance of a false alarm that was accepted.
+    counts : dict of arm name to rows, control first
+    expected_shares : dict of arm name to planned share, or None if none was given
+    tests : tuple of RandomisationTest
+    differences : DataFrame
+        arm, feature, means of control and treated, and their standardised difference, the largest
+        first; few, whether that is about fewer than 20 people of an arm.
+    missing : DataFrame
+        arm, feature, share missing in control and treated, and p_value, the smallest first; few,
+        whether fewer than 20 people of an arm lack the value, or have it.
+    suspects : tuple of Suspect
+        Features that look like the outcome or the treatment in disguise.
+    detectable_difference : float
+        The standardised difference of a single feature that would be found four times in five.
+    notes : tuple of str
+        What was not tested, and why.
+    grouping : str
+        Whether rows or clusters were tested, and why; empty if no groups were given.
+    provided : tuple of str
+        Features that were not tested, since the user named them as known only after treatment.
+    households : tuple of str
+        Columns that look like a household or a shop, if no groups were given.
+    doubts : tuple of Suspect
+        Features that predict the outcome so well that one has to ask when they were recorded.
+    names : tuple of str
+        Those of the tested features that name rows or groups.
+    evened : str
+        On which rows the arms were compared, if chances of treatment were given; empty otherwise.
+    """
+
+    trial_name: str
+    n_rows: int
+    alpha: float
+    counts: dict[str, int]
+    expected_shares: dict[str, float] | None
+    tests: tuple[RandomisationTest, ...]
+    differences: pd.DataFrame
+    missing: pd.DataFrame
+    suspects: tuple[Suspect, ...]
+    detectable_difference: float
+    notes: tuple[str, ...]
+    grouping: str = ""
+    provided: tuple[str, ...] = ()
+    households: tuple[str, ...] = ()
+    doubts: tuple[Suspect, ...] = ()
+    names: tuple[str, ...] = ()
+    evened: str = ""
+
+    @property
+    def failures(self) -> tuple[RandomisationTest, ...]:
+        """Tests that fail at the joint level ``alpha``."""
+        return tuple(test for test in self.tests if test.adjusted_p_value <= self.alpha)
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was tested, nothing failed and no feature is suspicious."""
+        return bool(self.tests) and not self.failures and not self.suspects
+
+    @property
+    def stops(self) -> bool:
+        """Whether the failure is too clear to train a model on these rows."""
+        return bool(self.suspects) or any(t.adjusted_p_value < STOP for t in self.failures)
+
+    @property
+    def treated_by(self) -> tuple[str, ...]:
+        """Up to three features that treatment depends on individually."""
+        names = [found.feature for found in self.suspects if not found.is_after]
+        sure = {test.name for test in self.failures if test.adjusted_p_value < STOP}
+        if sure & {"likelihood ratio", "classifier"}:
+            table = self.differences
+            large = table["difference"].abs() > self.detectable_difference
+            # A level, "town=Oslo", stands for its feature.
+            names += [str(name).partition("=")[0] for name in table["feature"][large].head(3)]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def message(self) -> str:
+        """Verdict, questions and advice in one line, for errors and warnings."""
+        return str(import_module("auucmax.present.randomisation").message(self.to_dict()))
+
+    def for_others(self) -> RandomisationReport:
+        """The report without numbers of fewer than 20 people, for pages and files to hand on.
+
+        Of their tests only whether they stop, fail or pass is left.
+        """
+        tests = []
+        for test in self.tests:
+            if test.few:
+                p_value, adjusted = (
+                    1.0 if own > self.alpha else min(self.alpha, STOP / 10 if own < STOP else 1.0)
+                    for own in (test.p_value, test.adjusted_p_value)
+                )
+                detail = "fewer than 20 people of an arm: p is at most this"
+                test = RandomisationTest(
+                    test.name, test.arm, float("nan"), p_value, detail, adjusted, few=True
+                )
+            tests.append(test)
+        differences, missing = (
+            table[~table["few"].astype(bool)].reset_index(drop=True)
+            for table in (self.differences, self.missing)
+        )
+        return replace(self, tests=tuple(tests), differences=differences, missing=missing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the report as plain dictionaries."""
+        found = asdict(self)
+        for name in ("ok", "stops", "treated_by"):
+            found[name] = getattr(self, name)
+        found["failures"] = [asdict(test) for test in self.failures]
+        for name in ("suspects", "doubts"):
+            found[name] = [asdict(own) | {"is_after": own.is_after} for own in getattr(self, name)]
+        for name in ("differences", "missing"):
+            found[name] = found[name].to_dict("records")
+        return found
+
 
 def check_randomisation(
     trial: Trial,
     *,
-    groups: ArrayLike | None = None,
     expected_share: float | Mapping[Any, float] | Sequence[float] | None = None,
-    propensity: ArrayLike | None = None,
     missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
-    missing_propensity: Mapping[str, ArrayLike] | None = None,
-    missing_groups: Mapping[str, ArrayLike] | None = None,
-    ignore: Collection[str] = (),
-    after: Collection[str] = (),
-    names: Collection[str] = (),
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
 ) -> RandomisationReport:
@@ -61,7 +205,8 @@ def check_randomisation(
       against none; and the AUC, on unseen rows, of boosted trees. The standardised differences
       that are shown are those of the values themselves.
     * *Missing values*: are they as frequent in both arms? A test for each feature that has any.
-    * *Attrition*: are outcomes missing as often in both arms? If ``missing_outcomes`` is given.
+    * *Attrition*: are outcomes missing as often in both arms? If some are: ``trial.lost``
+      or ``missing_outcomes``.
     * *Disguise*: does a feature almost settle the outcome, or tell treated from control almost
       without fail (an AUC above .99, or values in one arm only)? It was then known only after
       treatment, and says nothing of the randomisation: it is named, and left out of the other
@@ -73,50 +218,37 @@ def check_randomisation(
     p-values are corrected by Holm's method over all tests, so a properly randomised trial is
     blamed with a probability of about ``alpha`` at most. Below .0001 the check ``stops`` what would
     follow, such as :func:`auucmax.fit`; so does a feature in disguise.
-    Weights of the rows are not used. Where only some rows were randomised (``trial.randomised``),
-    those are tested. A trial of which nothing could be tested is not ``ok``.
+    Weights of the rows are not used. A trial of which nothing could be tested is not ``ok``. What
+    is known of the design comes with the trial:
+
+    * ``trial.randomised``: only these rows are tested.
+    * ``trial.groups``, the cluster of each row (a household, a shop): if whole clusters were
+      treated, tests of independent rows would take the resemblance of their rows for a lack of
+      randomisation. One row of each cluster, drawn at random, then enters all tests; sizes and
+      ``expected_share`` are those of clusters. If treatment varies within clusters (half as much
+      as among independent rows, or more), rows were randomised one by one: all are tested, with
+      standard errors by cluster if there are 20 clusters or more. Without groups, columns
+      (``trial.id`` among them) by which treatment goes are ``households``.
+    * ``trial.propensity``, the chances of treatment by design, where they differed: the sample
+      ratio is then that of each stratum of equal chance (tenths, if chances are many). All else is
+      tested on rows that are drawn by their chances, such that each of them had the same. Two arms
+      only, without ``expected_share``.
+    * ``trial.extra``, columns that no model uses: they are tested as all others, but one in
+      disguise does no harm if it is ignored, and becomes a note. So are ``trial.id`` and
+      ``trial.groups``, as "id" and "groups", if they are numbers or dates.
+    * ``trial.roles.after``: what was recorded after treatment is not tested, and the verdict says
+      on which condition it holds.
 
     Parameters
     ----------
     trial : Trial
-    groups : array of shape (n,), optional
-        The cluster of each row (a household, a shop). If whole clusters were treated, tests of
-        independent rows would take the resemblance of their rows for a lack of randomisation. One
-        row of each cluster, drawn at random, then enters all tests; sizes and ``expected_share``
-        are those of clusters. If treatment varies within clusters (half as much as among
-        independent rows, or more), rows were randomised one by one: all are tested, with standard
-        errors by cluster if there are 20 clusters or more. Default: ``trial.groups``. Without
-        groups, columns (``trial.id`` among them) by which treatment goes are ``households``.
     expected_share : float, mapping or sequence, optional
         Planned share of the treated rows. With several arms: a mapping of labels (or printed
         names) to shares, or the shares in the order of ``trial.arms``, control first.
-    propensity : array of shape (n,), optional
-        The chance of treatment that each row had by design, where it differed: strata, waves, an
-        assignment with exploration. The sample ratio is then that of each stratum of equal chance
-        (tenths, if chances are many). All else is tested on rows that are drawn by their chances,
-        such that each of them had the same. Two arms only, in place of ``expected_share``.
     missing_outcomes : mapping, optional
-        By the printed name of each arm: how many rows have no outcome, and how many were assigned,
-        these included. The rows themselves are not in the trial. Where whole groups were treated,
-        count each once, by its first row; counts of rows are scaled down to the number of groups,
-        which is right where these are of one size. Where treatment varies within groups, count
-        rows.
-    missing_propensity : mapping, optional
-        By the printed name of each arm: the chances of its rows without an outcome, to go with
-        ``propensity``; one row of each group, if whole groups were treated.
-    missing_groups : mapping, optional
-        By the printed name of each arm: the groups of its rows without an outcome, for standard
-        errors by group where treatment varies within groups.
-    ignore : names of features, default none
-        Features that no model learns from. They are tested as all others; but one in disguise does
-        no harm then, and becomes a note.
-    after : names of features, default none
-        What was recorded after treatment, such as other outcomes. It is not tested, and the verdict
-        says on which condition it holds.
-    names : names of features, default none
-        Features that name rows or groups. Treatment must not depend on these either, so they are
-        tested, but no model learns from them. So are ``trial.id`` and ``trial.groups``, as "id"
-        and "groups", if they are numbers or dates.
+        If the rows without an outcome are not in ``trial.lost``, by the printed name of each arm:
+        how many rows have no outcome, and how many were assigned, these included. Where whole
+        groups were treated, count groups.
     alpha : float, default 0.01
     random_state : int, Generator or None, default 0
         Chooses the row of each cluster, and the rows of the classifier.
@@ -142,14 +274,14 @@ def check_randomisation(
             f"trial should be a Trial, got {type(trial).__name__}. "
             f"Make one of the columns: Trial(X, y, treatment)."
         )
-    if propensity is not None:
-        if trial.is_multi_arm or expected_share is not None:
-            raise InputError(
-                "propensity", "given for two arms, and without expected_share",
-                f"{len(trial.arms)} arms and expected_share={expected_share!r}",
-                "Compare two arms; propensities say how many rows should be treated.",
-            )  # fmt: skip
-        propensity = check_chance(propensity, trial.n_rows)
+    if trial.propensity is not None and (trial.is_multi_arm or expected_share is not None):
+        raise InputError(
+            "propensity", "known for two arms, and without expected_share",
+            f"{len(trial.arms)} arms and expected_share={expected_share!r}",
+            "Compare two arms; propensities say how many rows should be treated.",
+        )  # fmt: skip
+    if trial.groups is not None:
+        check_groups(trial.groups, trial.n_rows)
     rng = np.random.default_rng(random_state)
     # Texts that name each row are not tested: they have no order that means something.
     ordered = {
@@ -157,28 +289,26 @@ def check_randomisation(
         for name, own in (("id", trial.id), ("groups", trial.groups))
         if own is not None and name not in trial.X and kind_of(pd.Series(own)) in ("number", "date")
     }
-    untrained = {*ignore, *names, *ordered}
-    units: Any = trial.groups if groups is None else groups
-    if units is not None:
-        check_groups(units, trial.n_rows)
-    X = trial.X.assign(**ordered) if ordered else trial.X
-    trial = replace(trial, X=X, groups=units, propensity=propensity)
+    X, extra = trial.X, list[str]()
+    if trial.extra is not None:
+        X, extra = pd.concat([X, trial.extra], axis=1), list(trial.extra)
+    names = [*(name for name in extra if name not in trial.roles.ignored), *ordered]
+    trial = replace(trial, X=X.assign(**ordered) if ordered else X, extra=None)
     if trial.randomised is not None:
         trial = trial.take(trial.randomised)
-    n_given = trial.n_rows
-    trial, grouping = independent_rows(trial, rng)
+    trial, by_group, grouping = independent_rows(trial, rng)
+    lost = trial.lost if trial.lost is None or not by_group else trial.lost.take(trial.lost.first)
     n_tested = trial.n_rows
     counts = dict(zip(trial.arm_names, np.bincount(trial.arm).tolist(), strict=True))
     tests: list[RandomisationTest] = []
     notes: list[str] = []
     evened, shares = "", None
     if trial.propensity is not None:
-        chance = trial.propensity[:, 1]
-        tests.append(_counts_test("chances", trial.treated, chance))
-        lost = [np.asarray((missing_propensity or {}).get(name, ())) for name in counts]
-        if any(map(len, lost)):
-            treated = np.repeat([False, True], [len(own) for own in lost])
-            tests.append(_counts_test("missing outcomes", treated, np.concatenate(lost)))
+        chance = _chance(trial.propensity)
+        tests.append(compare_counts(trial.treated, chance))
+        if lost is not None and lost.propensity is not None:
+            lost_chance = _chance(lost.propensity)
+            tests.append(compare_counts(lost.arm == 1, lost_chance, "missing outcomes"))
         evened = f"chances of treatment are known, from {chance.min():.3g} to {chance.max():.3g}"
         kept = even_rows(trial.treated, chance, rng)
         if not kept.all():
@@ -187,17 +317,20 @@ def check_randomisation(
                 f"that each had the same chance"
             )
             trial = trial.take(kept)
-    elif expected_share is None:
-        notes.append("the sizes of the arms (the planned share is not given)")
     else:
-        shares = _planned_shares(expected_share, trial)
-        tests.append(_sample_ratio(counts, shares))
-    if trial.propensity is None and missing_outcomes is not None:
-        tests += balance.attrition_tests(missing_outcomes, trial, n_given, missing_groups)
+        if expected_share is None:
+            notes.append("the sizes of the arms (the planned share is not given)")
+        else:
+            shares = _planned_shares(expected_share, trial)
+            tests.append(_sample_ratio(counts, shares))
+        n_lost, n_all = _missing_outcomes(trial, lost, missing_outcomes, by_group)
+        if n_lost.any():
+            units = "groups" if by_group else "rows"
+            tests += balance.attrition_tests(trial, n_lost, n_all, units)
     households = []
     if trial.groups is None:
         households = group_columns({**trial.X, "id": pd.Series(trial.id)}, trial.arm)
-    features, skipped = encode(trial.X[[name for name in trial.X if name not in after]])
+    features, skipped = encode(trial.X)
     notes += skipped
     suspects, doubts = find_suspects(features, trial, rng)
     # What was known only after treatment says nothing of the randomisation.
@@ -238,6 +371,7 @@ def check_randomisation(
                 )
             )  # fmt: skip
     adjusted = balance.holm(np.array([test.p_value for test in tests])).tolist()
+    untrained = {*extra, *ordered}
     harmless = [own for own in suspects if own.feature in untrained and own.is_after]
     notes += [
         f"{own.feature}, which {_REVEALS[own.target]} and is left out of the model"
@@ -265,16 +399,47 @@ def check_randomisation(
         notes=tuple(dict.fromkeys(notes)),
         grouping=grouping,
         evened=evened,
-        provided=(*after, *(own.feature for own in harmless if own.target == "treatment")),
+        provided=(
+            *trial.roles.after,
+            *(own.feature for own in harmless if own.target == "treatment"),
+        ),
         households=tuple(households),
-        names=(*names, *ordered),
+        names=tuple(names),
         doubts=tuple(hint for hint in doubts if hint.feature not in untrained),
     )
 
 
-def _counts_test(name: str, treated: Bools, chance: Floats) -> RandomisationTest:
-    p_value, detail = compare_counts(treated, chance)
-    return RandomisationTest(name, "", 0.0, p_value, detail)
+def _chance(propensity: Floats) -> Floats:
+    """Probability of the arm given arm or control, (n,), from (n, 2)."""
+    return np.asarray(propensity[:, 1] / propensity.sum(axis=1))
+
+
+def _missing_outcomes(
+    trial: Trial,
+    lost: Lost | None,
+    given: Mapping[str, tuple[int, int]] | None,
+    by_group: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number of rows without an outcome, and of all rows, by arm; groups instead of rows.
+
+    ``lost``: the rows without an outcome; of a group the first one.
+    """
+    names = trial.arm_names
+    if given is not None:
+        if {*given} != {*names} or any(not 0 <= k <= n > 0 for k, n in given.values()):
+            raise InputError(
+                "missing_outcomes", "the rows without an outcome, and all rows, of each arm",
+                repr(given), f"Count rows by arm: {', '.join(names)}.",
+            )  # fmt: skip
+        gone, total = np.array([given[name] for name in names]).T
+        return gone, total
+    if lost is None:
+        return np.zeros(len(names), dtype=np.int64), np.bincount(trial.arm)
+    kept = trial.arm
+    if by_group:  # a group of which some rows are lost is neither whole nor lost
+        kept = kept[~pd.Series(trial.groups).isin(trial.lost.groups)]  # type: ignore[union-attr]
+    gone = np.bincount(lost.arm, minlength=len(names))
+    return gone, gone + np.bincount(kept, minlength=len(names))
 
 
 def _sample_ratio(counts: dict[str, int], shares: dict[str, float]) -> RandomisationTest:
@@ -375,26 +540,27 @@ def group_columns(columns: Mapping[str, pd.Series], treatment: NDArray[np.generi
     return found
 
 
-def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, str]:
-    """The rows that can be tested as independent, and a sentence about them.
+def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, bool, str]:
+    """The rows that can be tested as independent, whether they stand for groups, and a sentence.
 
     One row of each cluster, drawn at random, where treatment goes by cluster; all rows where it
     varies within clusters about as much as it would if rows had been randomised one by one.
     """
     if trial.groups is None:
-        return trial, ""
+        return trial, False, ""
     codes = pd.factorize(trial.groups)[0]
-    chance = None if trial.propensity is None else trial.propensity[:, 1]
+    chance = None if trial.propensity is None else _chance(trial.propensity)
     variation = within_clusters(codes, trial.arm, chance)
     if variation.repeated == 0:
-        return trial, "each cluster has one row"
+        return trial, True, "each cluster has one row"
     if variation.is_by_row:
         errors = "" if group_codes(codes) is None else ", with standard errors by cluster"
-        return trial, f"all rows are tested, for treatment varies within clusters{errors}"
+        return trial, False, f"all rows are tested, for treatment varies within clusters{errors}"
     order = rng.permutation(trial.n_rows)
     rows = np.sort(order[~pd.Series(codes[order]).duplicated().to_numpy()])
     exceptions = f" (but in {variation.mixed:,})" if variation.mixed else ""
-    return trial.take(rows), (
+    sentence = (
         f"one row of each of the {len(rows):,} clusters is tested (of {trial.n_rows:,} rows), for "
         f"treatment is the same within clusters{exceptions}"
     )
+    return trial.take(rows), True, sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats
 from auucmax.data.balance import Codes, arms_of, differences, likelihood_ratio_test, rank_auc
 from auucmax.data.covariates import Feature
-from auucmax.data.randomisation_report import Suspect
 from auucmax.data.trial import Trial
 
 # A feature in disguise shows in this many rows as well as in all of them.
@@ -33,6 +32,33 @@ SMALL = 0.02
 FEWEST = 20
 # A run of rows of one class at the end of a feature is no accident below this probability.
 RARE = 1e-9
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A suspicious feature, which should be looked at before it is used.
+
+    ``target`` is "outcome" or "treatment"; ``measure`` is "AUC" or "Spearman" (of the feature with
+    the target), "rows" (how many rows at one end of the feature all have the same target), "values"
+    (how many values the feature has, all of them in one arm: it is missing in the other), or "p"
+    (that arms differ as much by chance, of a feature that predicts the outcome). ``is_high``: it
+    predicts the outcome so well, chance apart, that one has to ask when it was recorded.
+    """
+
+    feature: str
+    target: str
+    measure: str
+    value: float
+    is_high: bool = False
+
+    @property
+    def is_after(self) -> bool:
+        """Whether the feature was probably recorded after treatment.
+
+        It settles the outcome, or tells treated from control almost without fail. Treatment that
+        merely depends on a feature was not randomised.
+        """
+        return self.target == "outcome" or self.measure not in ("rows", "p")
 
 
 def find_suspects(

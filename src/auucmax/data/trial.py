@@ -85,9 +85,20 @@ class Lost(NamedTuple):
     """
 
     arm: NDArray[np.intp]
-    propensity: Floats | None
-    groups: Any
-    first: Any
+    propensity: Floats | None = None
+    groups: Any = None
+    first: Any = None
+
+    def take(self, rows: Any) -> Lost:
+        """Select rows by positions or by a boolean mask."""
+        values: Any = [None if own is None else own[rows] for own in self]
+        return Lost(*values)
+
+    def of_arms(self, arms: NDArray[np.intp]) -> Lost:
+        """The rows of these arms, which become 0, 1, ..."""
+        some = self.take(np.isin(self.arm, arms))
+        chance = None if some.propensity is None else some.propensity[:, arms]
+        return some._replace(arm=np.searchsorted(arms, some.arm), propensity=chance)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -278,6 +289,8 @@ class Trial(Shown):
             kept["propensity"] = kept["propensity"][:, arms]
         if self.extra is not None:
             kept["extra"] = self.extra.iloc[rows]
+        if self.lost is not None and len(arms) < len(self.arms):
+            kept["lost"] = self.lost.of_arms(arms)
         roles = replace(self.roles, arms=names)
         return replace(self, X=self.X.iloc[rows], arm_names=names, roles=roles, **kept)
 

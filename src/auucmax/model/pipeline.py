@@ -26,7 +26,7 @@ from auucmax.data.covariates import binned
 from auucmax.data.databases import DECIMAL
 from auucmax.data.hashing import Hashes
 from auucmax.data.pair import Pair, row_keys
-from auucmax.data.randomisation_report import CheckWarning
+from auucmax.data.randomisation import CheckWarning
 from auucmax.data.trial import Trial
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import MOST_CODES

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from auucmax._errors import short
-from auucmax.data.randomisation_report import RandomisationReport
+from auucmax.data.randomisation import RandomisationReport
 from auucmax.data.trial import Trial, TrialSummary
 from auucmax.model.check import TrialCheck
 from auucmax.present import words
