@@ -248,7 +248,6 @@ BAD = [
     ({"arms": None}, "arms"),
     ({"share": 0.3}, "arms"),
     ({"groups": "home", "strata": ["age"]}, "strata"),
-    ({"strata": ["home"]}, "strata"),
     ({"arms": "a=.123,b=.877", "blocked": True}, "arms"),
 ]
 
@@ -256,8 +255,6 @@ BAD = [
 @pytest.mark.parametrize(("options", "parameter"), BAD)
 def test_bad_input(options, parameter):
     people = table(random_state=5)
-    if "strata" in options and "groups" not in options:
-        people["home"] = people["customer"]
     with pytest.raises(ValueError, match="should") as error:
         arms_of(people, **options)
     assert getattr(error.value, "parameter", None) == parameter

@@ -8,8 +8,8 @@ import pytest
 from tests.campaign.people import ARMS, make_model, run_campaign
 
 from auucmax.campaign import verify
-from auucmax.campaign.contrasts import CellMeans, minus
-from auucmax.campaign.verify import ForecastVerdict
+from auucmax.campaign.cells import CellMeans
+from auucmax.campaign.verify import ForecastVerdict, minus
 from auucmax.results import Estimate
 
 pytestmark = pytest.mark.gate

@@ -22,6 +22,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -204,10 +205,9 @@ def assign(
         # Of the list that `target` makes of them; nothing is guaranteed if some are left untreated.
         decision = without_guarantee(model.target(frame, share=share).decision)
         scores = model.scores(frame)
-        uplift = model.uplift_of(scores)
-        values = scores if n_arms == 1 else uplift
-        sizes = np.bincount(codes)
-        sums = np.column_stack([np.bincount(codes, own) for own in values.T])
+        uplift, sizes = model.uplift_of(scores), np.bincount(codes)
+        ranked = scores if n_arms == 1 else uplift
+        sums = np.column_stack([np.bincount(codes, own) for own in ranked.T])
         choice = np.zeros(len(names), dtype=np.intp)
         # Ties by other places than those that decide the arms: of equal units, the chosen would be
         # the treated, whatever the propensities.
@@ -216,13 +216,12 @@ def assign(
             order = np.lexsort((*ties, -sums[:, 0] / sizes))
             # A unit is chosen if most of it lies within the share.
             choice[order] = np.cumsum(sizes[order]) - sizes[order] / 2 < share * len(frame)
-            columns = {"score": scores[:, 0], "uplift": uplift[:, 0]}
-            columns["chosen"] = (choice == 1)[codes]
+            columns = {"score": scores[:, 0], "uplift": uplift[:, 0], "chosen": choice[codes] > 0}
         else:
             order = np.lexsort(ties)
             cost = np.repeat(sizes[order, None], n_arms, axis=1)
             choice[order] = choose(sums[order], cost=cost, budget=round(share * len(frame))).arm + 1
-            columns = {f"uplift {name}": values[:, k] for k, name in enumerate(labels[1:])}
+            columns = {f"uplift {name}": uplift[:, k] for k, name in enumerate(labels[1:])}
             columns["chosen"] = labels[choice][codes]
         chance[:] = explore / n_arms
         chance[np.arange(len(names)), choice] = 1 - explore
@@ -237,11 +236,6 @@ def assign(
             raise InputError(
                 "strata", f"the same for all people of one {groups!r}", f"{n_apart:,} in several",
                 f"Leave out strata that differ within {groups!r}.",
-            )  # fmt: skip
-        if (n_strata := len(pd.unique(stratum))) > max(10, len(stratum) / 2):
-            raise InputError(
-                "strata", "columns with several people for each value",
-                f"{n_strata:,} strata of {len(stratum):,}", "Cut numbers into ranges.",
             )  # fmt: skip
         n_taken, free = dict[str, int](), np.ones(len(names), dtype=bool)
         if before is not None:
@@ -302,13 +296,8 @@ def parse_arms(arms: Mapping[str, Any] | str | None) -> dict[str, Fraction]:
         pairs = [part.rpartition("=")[::2] for part in arms.split(",")]
     found: dict[str, Fraction] = {}
     for name, share in pairs:
-        try:
-            exact = Fraction(str(share)).limit_denominator(10**6)
-        except (ValueError, ZeroDivisionError):
-            exact = Fraction(0)
-        # Thirds that were written with six digits or more are thirds.
-        near = exact.limit_denominator(1000)
-        found[str(name).strip()] = near if abs(near - exact) < 1e-6 else exact
+        with suppress(ValueError, ZeroDivisionError):
+            found[str(name).strip()] = Fraction(str(share)).limit_denominator(10**6)
     is_each = len(found) == len(pairs) > 1 and all(found) and min(found.values()) > 0
     if not is_each or sum(found.values()) != 1:
         raise InputError(

@@ -1,4 +1,14 @@
-"""The people of a campaign in cells of chosen arm and propensity, with checks."""
+"""The people of a campaign in cells of chosen arm and propensity, with checks, and their means.
+
+A *cell* holds rows with the same chosen arm and the same propensities. With m_ca the mean outcome
+of arm a in cell c, every gain of a campaign is a contrast, sum over cells and arms of k_ca m_ca:
+for the gain of treating a list k is plus or minus its people in the cell, in the treated and in the
+control arm.
+
+Intervals: for 0/1 outcomes of independent rows the score limits of each mean, joined as Newcombe
+joins two (Donner and Zou 2012); otherwise Student's t with Hall's transformation, on the totals of
+groups if rows belong together. With too few rows there is no interval, and the reason is kept.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +17,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtri
 from scipy.stats import binomtest
 
 from auucmax._errors import InputError
-from auucmax._validation import check_column, listed
-from auucmax.campaign.contrasts import CellMeans, Codes
+from auucmax._validation import Bools, Floats, check_column, listed
 from auucmax.data import FailedCheckError, Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
 from auucmax.data.randomisation import within_clusters
 from auucmax.data.read_trial import NO_AND_YES, check_names, id_texts, read_trial
 from auucmax.data.reading import table_of
 from auucmax.encoding.kinds import arm_text
+from auucmax.metrics.inference import SKEWED, Support
+from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
 from auucmax.model import UpliftModel
-from auucmax.results import Result
+from auucmax.results import Estimate, Result
+
+Codes = NDArray[np.intp]
 
 _CHOSEN = "auucmax_chosen"
 _MOST_CELLS = 20
@@ -40,6 +55,86 @@ class Cell(Result):
     propensity: float | None
     given: tuple[int, ...]
     p_values: dict[str, float]
+
+
+class CellMeans:
+    """Mean outcomes of the rows of each cell and arm.
+
+    ``y`` are kept in units of the largest one: their fourth powers are numbers. ``place`` (n,): the
+    number of arms times the row's cell, plus its arm, 0 for the control. ``groups``: codes of rows
+    that belong together, or None. ``counts`` and ``means``: (cells, arms), 0 where there is no row.
+    ``shape`` of the outcomes: see :class:`auucmax.metrics.inference.Support`.
+    """
+
+    def __init__(
+        self,
+        y: Floats,
+        arm: Bools | Codes,
+        cell: Codes,
+        groups: Codes | None = None,
+        n_cells: int = 0,
+    ) -> None:
+        n_arms = int(arm.max()) + 1
+        n_places = n_arms * max(n_cells, int(cell.max()) + 1)
+        self.unit = float(np.abs(y).max()) or 1.0
+        self.y = y / self.unit
+        self.groups = groups
+        self.place: Codes = n_arms * cell + arm
+        counts = np.bincount(self.place, minlength=n_places)
+        means = np.bincount(self.place, self.y, minlength=n_places) / np.maximum(counts, 1)
+        self.counts = counts.reshape(-1, n_arms)
+        self.means: Floats = means.reshape(-1, n_arms)
+        d = self.y - means[self.place]
+        spread = float((d**2).mean()) or 1.0
+        self.shape = "even"
+        if groups is None and np.isin(self.y, (0.0, 1.0)).all():
+            self.shape = "binary"
+        elif abs(float((d**3).mean())) >= SKEWED * spread**1.5:
+            self.shape = "skewed"
+
+    def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
+        """The contrast with these ``coefficients`` (cells, arms) of the means, with its interval.
+
+        >>> y, treated = np.array([0, 1, 0, 1, 1, 1.0] * 20), np.arange(120) % 6 > 2
+        >>> found = CellMeans(y, treated, np.zeros(120, dtype=np.intp))
+        >>> found = found.contrast(np.array([[-1.0, 1.0]]))
+        >>> [round(end, 3) for end in (found.value, found.se, found.lower, found.upper)]
+        [0.667, 0.061, 0.527, 0.773]
+        """
+        flat, mean, counts = coefficients.ravel(), self.means.ravel(), self.counts.ravel()
+        used = np.flatnonzero(flat)
+        if not len(used):  # both sides are the same
+            return Estimate(value=0.0, se=0.0, lower=0.0, upper=0.0)
+        unit = np.arange(len(self.y)) if self.groups is None else self.groups
+        moments, sizes = [], []
+        for k in used:
+            own, y = (column[self.place == k] for column in (unit, self.y))
+            sizes.append([len(np.unique(some)) for some in (own, own[y != 0], own[y == 0])])
+            moments.append(Moments.of(flat[k] / counts[k] * y))
+        if self.groups is not None:
+            some = np.isin(self.place, used)
+            place = self.place[some]
+            _, own = np.unique(self.groups[some], return_inverse=True)
+            terms = flat[place] / counts[place] * (self.y[some] - mean[place])
+            totals = np.bincount(own, terms).astype(np.float64)
+            pairs, members = np.unique(len(flat) * own + place, return_counts=True)
+            leverage = np.zeros(len(totals))
+            np.maximum.at(leverage, pairs // len(flat), members / counts[pairs % len(flat)])
+            moments = [Moments.of_clusters(totals, leverage)]
+        value = float(flat @ mean)
+        error = float(Spread.of(moments).error)
+        units, responders, others = zip(*sizes, strict=True)
+        support = Support(self.shape, units, responders, others, self.groups is not None)
+        if why := support.why_no_area():
+            known = error if np.isfinite(error) else None
+            return Estimate(value=value, se=known, missing=why).scaled(self.unit)
+        means = None
+        if self.shape == "binary":
+            sign, size = np.sign(flat).astype(int), np.abs(flat)
+            means = [ArmMean(size[k] * mean[k], size[k], 1.0, counts[k], sign[k]) for k in used]
+        lower, upper = area_limits(value, moments, float(ndtri((1 + level) / 2)), means=means)
+        found = Estimate(value=value, se=error, lower=float(lower), upper=float(upper))
+        return found.scaled(self.unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +214,16 @@ def read_campaign(
         if is_assigned:  # by `assign`, which writes the id and the group first; others are left out
             n_not_in_list = int((~in_list).sum())
             frame, columns = frame[in_list], columns[in_list]
-            given = columns.pop("chosen")
             second = str(people.columns[1])
             named["treatment"] = named["treatment"] or "arm"
             named["groups"] = named["groups"] or (second if second != "arm" else None)
-            columns = columns.rename(columns={"arm": named["treatment"]})
+            columns = columns.rename(columns={"arm": named["treatment"], "chosen": _CHOSEN})
         else:  # by `target`: others were not chosen
             given = in_list.astype(int)
             if "arm" in people and (people["arm"].nunique() > 1 or named["control"] is not None):
                 given = columns["arm"].astype(object).where(in_list, named["control"] or "0")
-            columns = columns.filter(regex="^(score|uplift)")
-        columns = columns[columns.columns.difference(frame.columns)]
-        frame = frame.join(columns).assign(**{_CHOSEN: given})
+            columns = columns.filter(regex="^(score|uplift)").assign(**{_CHOSEN: given})
+        frame = frame.join(columns[columns.columns.difference(frame.columns)])
     trial = read_trial(frame, **named, features=[_CHOSEN])
     roles, arms = trial.roles, trial.roles.arms
     code = _codes(frame[_CHOSEN], arms)

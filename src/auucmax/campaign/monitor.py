@@ -286,12 +286,20 @@ class Monitor:
             else:  # until each arm has a row, closed ones wait as well
                 n_waiting = len(day)
 
-        shown = [(own.verdict, own.arm) for own in state.stops]
+        n_rows = sum(state.n_rows)
+        until = None if state.last_day < 0 else str(np.datetime64(state.last_day, "D"))
+        stops = {(own.verdict, own.arm): own for own in state.stops}
+
+        def show(verdict: Verdict, arm: str | None = None) -> None:
+            """Keep the first look at which a verdict was reached."""
+            stop = Stop(verdict=verdict, arm=arm, until=until or "", n_rows=n_rows)
+            stops.setdefault((verdict, arm), stop)
+
         p_value = None
         if state.shares is not None or roles.propensity:
             p_value = float(np.exp(-state.log_ratio))
             if p_value <= _FAILED_RATIO:
-                shown.append((Verdict.STOP_FAILED_RATIO, None))
+                show(Verdict.STOP_FAILED_RATIO)
         low, high = roles.outcome.range or (0.0, 1.0)
         arms = []
         for label, n_own, bets in zip(roles.arms[1:], state.n_rows[1:], state.bets, strict=True):
@@ -302,20 +310,16 @@ class Monitor:
                 lower, upper = limits[number].tolist()
                 found[name] = Estimate(value=float(values[number]), lower=lower, upper=upper)
                 if upper < 0:
-                    shown.append((below, label))
+                    show(below, label)
                 if lower > 0:
-                    shown.append((above, label))
-                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*shown}:
-                    shown.append((Verdict.STOP_FAILED_BOUNDS, None))
-            n_rows = state.n_rows[0] + n_own
-            arms.append(ArmLook(arm=label, n_rows=n_rows, n_bet=bets.n_rows, **found))
-        n_rows = sum(state.n_rows)
-        until = None if state.last_day < 0 else str(np.datetime64(state.last_day, "D"))
-        new = [*dict.fromkeys(shown)][len(state.stops) :]
-        stops = [Stop(verdict=own, arm=arm, until=until or "", n_rows=n_rows) for own, arm in new]
-        self.state = replace(state, stops=(*state.stops, *stops))
+                    show(above, label)
+                if lower > upper - 1e-9 or {(below, label), (above, label)} <= {*stops}:
+                    show(Verdict.STOP_FAILED_BOUNDS)
+            n_both = state.n_rows[0] + n_own
+            arms.append(ArmLook(arm=label, n_rows=n_both, n_bet=bets.n_rows, **found))
+        self.state = replace(state, stops=tuple(stops.values()))
         verdict = Verdict.CONTINUE if any(own.effect for own in arms) else Verdict.TOO_EARLY
-        verdict = min((own for own, _ in shown), key=[*Verdict].index, default=verdict)
+        verdict = min((own for own, _ in stops), key=[*Verdict].index, default=verdict)
         if verdict.is_failure:
             arms = [replace(own, effect=None, gain=None) for own in arms]
         return Look(

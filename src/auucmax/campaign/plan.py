@@ -147,16 +147,19 @@ class Assumed(Result):
         rest = self.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * self.gain**2
         return (1 + self.cross_fitted) * self.design_effect * float(ranks - rest)
 
+    def error(self, n_rows: float, what: str) -> float:
+        """Standard error of the estimated effect or gain with this number of rows."""
+        return float(np.sqrt(self.variance(what) / (self.part * n_rows)))
+
     def power(self, n_rows: float, what: str) -> float:
         """Power with this number of rows: the probability that the lower limit is above 0."""
-        n_rows = self.part * n_rows
-        error = float(np.sqrt(self.variance(what) / n_rows))
+        error, n_own = self.error(n_rows, what), self.part * n_rows
         if what == What.GUARANTEE:
-            return float(ndtr(self.gain / error - certificate_quantile(self, n_rows, error)))
+            return float(ndtr(self.gain / error - certificate_quantile(self, n_own, error)))
         found = ndtr(abs(self.value(what)) / error - ndtri(0.5 + self.level / 2))
         if self.outcome_sd is None:
             # Responders and others must be enough for an interval.
-            counts = n_rows * self.shares * np.minimum(self.means, 1 - self.means)
+            counts = n_own * self.shares * np.minimum(self.means, 1 - self.means)
             found *= np.prod(pdtrc(FEW_OF_ARM - 1, counts / self.cluster_size))
         return float(found)
 
@@ -168,8 +171,7 @@ class Assumed(Result):
 
     def width(self, n_rows: float, what: str) -> float:
         """Expected width of the interval."""
-        error = np.sqrt(self.variance(what) / (self.part * n_rows))
-        return float(2 * ndtri(0.5 + self.level / 2) * error)
+        return float(2 * ndtri(0.5 + self.level / 2)) * self.error(n_rows, what)
 
 
 # What a certificate costs beyond the quantile that its hedge aims at, by `python -m

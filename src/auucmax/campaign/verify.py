@@ -26,7 +26,6 @@ from scipy.special import ndtri
 
 from auucmax._validation import Floats, check_level
 from auucmax.campaign.cells import Campaign, Cell, read_campaign
-from auucmax.campaign.contrasts import minus
 from auucmax.certificates.strata import GroupsError, strata_bounds
 from auucmax.model import UpliftModel
 from auucmax.model.guarantee import counted_range
@@ -344,3 +343,24 @@ def verdict_on(realised: Estimate, forecast: Estimate) -> ForecastVerdict | None
     if realised.lower is not None and realised.lower > forecast.value / 2:
         return ForecastVerdict.CONFIRMED
     return ForecastVerdict.TOO_NOISY
+
+
+def minus(own: Estimate, other: Estimate) -> Estimate:
+    """Difference of two independent estimates; distances to the limits add in quadrature.
+
+    If the error of one is not known, neither is that of the difference.
+
+    >>> found = minus(
+    ...     Estimate(value=5.0, se=2.0, lower=1.0, upper=9.0),
+    ...     Estimate(value=2.0, se=1.5, lower=-1.0, upper=5.0),
+    ... )
+    >>> found.value, found.lower, found.upper
+    (3.0, -2.0, 8.0)
+    """
+    value = own.value - other.value
+    se = None if own.se is None or other.se is None else float(np.hypot(own.se, other.se))
+    if own.lower is None or own.upper is None or other.lower is None or other.upper is None:
+        return Estimate(value=value, se=se, missing=own.missing or other.missing)
+    below = float(np.hypot(own.value - own.lower, other.upper - other.value))
+    above = float(np.hypot(own.upper - own.value, other.value - other.lower))
+    return Estimate(value=value, se=se, lower=value - below, upper=value + above)

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.campaign.contrasts import CellMeans, minus
+from auucmax.campaign.cells import CellMeans
+from auucmax.campaign.verify import minus
 from auucmax.metrics.intervals import ArmMean, score_limits
 from auucmax.results import Estimate
 
