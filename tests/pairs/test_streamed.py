@@ -20,7 +20,7 @@ from auucmax.pairs import (
     s_log,
     s_poly,
 )
-from auucmax.pairs.streamed import StreamedObjective, class_sums
+from auucmax.pairs.linear import StreamedObjective, class_sums
 
 
 def assert_same_levels(one, other):
@@ -99,7 +99,7 @@ def test_many_columns_are_summed_without_their_products(monkeypatch):
     X, y, treatment, _, w = trial(500)
     rows = ListedRows(X, y, treatment, [200])
     full = StreamedObjective(rows, surrogate="s_log")
-    monkeypatch.setattr("auucmax.pairs.streamed.MAX_PRODUCTS", 2)
+    monkeypatch.setattr("auucmax.pairs.linear.MAX_PRODUCTS", 2)
     few = StreamedObjective(rows, surrogate="s_log")
     assert few.sums.shape == (4, 1, 5)
     for at in (np.zeros(4), w):

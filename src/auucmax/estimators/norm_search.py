@@ -34,8 +34,8 @@ from auucmax.pairs import (
     TooManyBinsError,
     s_poly,
 )
+from auucmax.pairs.linear import ClassSums, class_sums
 from auucmax.pairs.outcomes import few_values, outcome_sums
-from auucmax.pairs.streamed import ClassSums, class_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Share
 from auucmax.solvers import (
     TOLERANCE,

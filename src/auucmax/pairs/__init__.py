@@ -8,17 +8,15 @@ field              polynomial pieces of a surrogate; convolution of a summary wi
 passes             what is summed over rows; numpy for few rows, numba for many
 exact              without bins: ``s_poly`` and ``hinge`` by sorting, ``s_poly`` by powers of scores
 objective          the choice of bins, weights of the arms; ``ScoreObjective`` (of scores)
-linear             ``PairObjective`` (of w)
-streamed           ``StreamedObjective`` (of w, of rows that are read batch by batch)
+linear             ``PairObjective`` (of w), ``StreamedObjective`` (of rows that are read batch by batch)
 =================  ===============================================================================
 """
 
 from auucmax.pairs.field import PairField, bins_per_length
-from auucmax.pairs.linear import PairObjective
+from auucmax.pairs.linear import PairObjective, StreamedObjective
 from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
 from auucmax.pairs.outcomes import OutcomeLevels
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
-from auucmax.pairs.streamed import StreamedObjective
 from auucmax.pairs.summary import PairSummary, box_range, code_rows
 from auucmax.pairs.surrogates import (
     ALL_SURROGATES,
