@@ -16,10 +16,10 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
-from auucmax.pairs.field import cell_errors, cell_polynomials
 from auucmax.pairs.outcomes import pair_sums as pair_sums_of
 from auucmax.pairs.passes import row_values, weighted_gram
 from auucmax.pairs.reference import pair_hessian, pair_sums
+from auucmax.pairs.summary import cell_errors, cell_polynomials
 from auucmax.pairs.surrogates import SigmoidSurrogate
 
 OFFSETS = np.arange(-200, 201)

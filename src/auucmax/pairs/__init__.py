@@ -3,21 +3,20 @@
 =================  ===============================================================================
 surrogates         s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``
 outcomes           levels of any outcome: classes, and what a pair of them counts
-summary            moments by class and bin, additive; the algorithm is explained there
-field              polynomial pieces of a surrogate; convolution of a summary with them
+summary            moments by class and bin, additive, and their convolution with polynomial pieces
+                   of a surrogate; the algorithm is explained there
 passes             what is summed over rows; numpy for few rows, numba for many
 exact              without bins: ``s_poly`` and ``hinge`` by sorting, ``s_poly`` by powers of scores
 objective          the choice of bins, weights of the arms; ``ScoreObjective`` (of scores)
-linear             ``PairObjective`` (of w), ``StreamedObjective`` (of rows that are read batch by batch)
+linear             ``PairObjective`` (of w), ``StreamedObjective`` (of w, of rows read in batches)
 =================  ===============================================================================
 """
 
-from auucmax.pairs.field import PairField, bins_per_length
 from auucmax.pairs.linear import PairObjective, StreamedObjective
 from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
 from auucmax.pairs.outcomes import OutcomeLevels
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
-from auucmax.pairs.summary import PairSummary, box_range, code_rows
+from auucmax.pairs.summary import PairField, PairSummary, bins_per_length, box_range, code_rows
 from auucmax.pairs.surrogates import (
     ALL_SURROGATES,
     Surrogate,

@@ -6,7 +6,7 @@ cache, so X itself is read once and never copied. All arithmetic is float64.
 
 A pass handles the rows start <= i < stop and adds to ``out``. The caller gives every block of rows
 a separate ``out`` and adds them up in block order: the result does not depend on the number of
-threads. The twins in numpy, with the same arguments, are in ``kernels_numpy.py``.
+threads. The twins in numpy, with the same arguments, are in ``passes.py``.
 """
 
 # mypy: disallow-untyped-defs=False

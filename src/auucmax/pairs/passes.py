@@ -6,27 +6,29 @@ of rows that were binned apart still share their bins. A row's offset inside its
 
     r = score / width - floor(score / width) - 1/2,   -1/2 <= r < 1/2.
 
-Below ``COMPILE_ROWS`` rows the functions of ``kernels_numpy.py`` do the work and nothing is
-compiled. From there on their twins in ``kernels.py`` run over a fixed number of row blocks in
-threads, and the blocks' results are added in block order: the result is the same, bit for bit, for
-any number of threads. Beyond X they need at most about 8 bytes a row.
+Below ``COMPILE_ROWS`` rows numpy does the work and nothing is compiled. From there on the twins in
+``kernels.py`` run over a fixed number of row blocks in threads, and the blocks' results are added
+in block order: the result is the same, bit for bit, for any number of threads. Beyond X they need
+at most about 8 bytes a row.
 """
 
+# mypy: disallow-untyped-defs=False
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from auucmax._validation import Floats
-from auucmax.pairs import kernels_numpy
 
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
 MAX_BLOCKS = 32
+_CHUNK = 16_384  # rows at a time, so that temporaries stay in the cache
 _NONE = np.empty(0)
 
 
@@ -95,7 +97,7 @@ def row_values(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> F
 
 def scores(X: NDArray[Any], w: Floats) -> Floats:
     """Scores X w in float64, without a float64 copy of X."""
-    return np.concatenate([part @ w for _, part in kernels_numpy.parts(X, 0, len(X))])
+    return np.concatenate([part @ w for _, part in _parts(X, 0, len(X))])
 
 
 def column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -120,7 +122,7 @@ def column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
 def transposed_product(X: NDArray[Any], c: Floats) -> Floats:
     """Product X'c in float64, without a float64 copy of X."""
     total = np.zeros(X.shape[1])
-    for i, part in kernels_numpy.parts(X, 0, len(X)):
+    for i, part in _parts(X, 0, len(X)):
         total += c[i : i + len(part)] @ part
     return total
 
@@ -145,7 +147,7 @@ def _each_block(
 ) -> None:
     weight = _NONE if rows.weight is None else rows.weight
     edges = np.linspace(0, len(rows.codes), len(outs) + 1).astype(np.int64)
-    call = getattr(_compiled_kernels() if _is_compiled(rows) else kernels_numpy, name)
+    call = getattr(_compiled_kernels(), name) if _is_compiled(rows) else _NUMPY[name]
 
     def run(b: int) -> int | None:
         span = outs[b], int(edges[b]), int(edges[b + 1])
@@ -174,3 +176,96 @@ def _compiled_kernels() -> Any:
     from auucmax.pairs import kernels  # late: numba takes half a second to import
 
     return kernels
+
+
+# The passes in numpy, with the arguments of those in ``kernels.py``.
+
+
+def _parts(X: NDArray[Any], start: int, stop: int) -> Iterator[tuple[int, Floats]]:
+    for i in range(start, stop, _CHUNK):
+        yield i, np.asarray(X[i : min(i + _CHUNK, stop)], dtype=np.float64)
+
+
+class _Placed(NamedTuple):
+    x: Floats
+    weight: Floats
+    where: NDArray[np.int64]  # class and bin, as one number
+    r: Floats
+    outside: int
+
+
+def _placed(X, codes, weight, w, scale, first, count, start, stop):
+    """Bin and offset of each row, some rows at a time."""
+    for i, x in _parts(X, start, stop):
+        span = slice(i, i + len(x))
+        position = (x @ w) * scale
+        floor = np.floor(position)
+        cell = floor.astype(np.int64) - first
+        inside = np.clip(cell, 0, count - 1)
+        part_weight = weight[span] if weight.size else np.ones(len(x))
+        outside = int(np.count_nonzero(cell != inside))
+        where = codes[span].astype(np.int64) * count + inside
+        yield _Placed(x, part_weight, where, position - floor - 0.5, outside)
+
+
+def _horner(part, coefficients):
+    own = coefficients.reshape(-1, coefficients.shape[2])[part.where]
+    value = own[:, -1].copy()
+    for p in range(own.shape[1] - 2, -1, -1):
+        value *= part.r
+        value += own[:, p]
+    return value * part.weight
+
+
+def _moments(X, codes, weight, w, scale, first, out, start, stop):
+    outside = 0
+    n_classes, count, _ = out.shape
+    for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
+        outside += part.outside
+        power = part.weight.copy()
+        for p in range(out.shape[2]):
+            out[:, :, p] += np.bincount(part.where, power, n_classes * count).reshape(-1, count)
+            power *= part.r
+    return outside
+
+
+def _vector_moments(X, codes, weight, w, scale, first, out, start, stop):
+    outside = 0
+    n_classes, count, n_moments, width = out.shape
+    for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
+        outside += part.outside
+        extended = np.column_stack([part.x, np.ones(len(part.x))])
+        power = part.weight.copy()
+        for p in range(n_moments):
+            # One entry a column: row i of x goes, times its power, to the bin of row i.
+            entries = (power, part.where, np.arange(len(power) + 1))
+            spread = csc_array(entries, shape=(n_classes * count, len(power)))
+            out[:, :, p] += (spread @ extended).reshape(n_classes, count, width)
+            power = power * part.r
+    return outside
+
+
+def _weighted_sum(X, codes, weight, w, scale, first, coefficients, out, start, stop):
+    for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
+        out += _horner(part, coefficients) @ part.x
+
+
+def _weighted_gram(X, codes, weight, w, scale, first, coefficients, out, start, stop):
+    for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
+        out += part.x.T @ (_horner(part, coefficients)[:, None] * part.x)
+
+
+def _row_values(X, codes, weight, w, scale, first, coefficients, out, start, stop):
+    done = start
+    for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
+        out[done : done + len(part.r)] = _horner(part, coefficients)
+        done += len(part.r)
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "moments": _moments,
+    "vector_moments": _vector_moments,
+    "weighted_sum": _weighted_sum,
+    "weighted_gram": _weighted_gram,
+    "row_values": _row_values,
+}
