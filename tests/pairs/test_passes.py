@@ -78,7 +78,7 @@ def test_the_number_of_threads_changes_no_bit(name, monkeypatch):
     monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
     results = []
     for threads in (1, 2, 7):
-        monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(passes, "n_threads", lambda threads=threads: threads)
         results.append(run(name, rows, w, bins))
     assert all(np.array_equal(results[0], other) for other in results[1:])
 

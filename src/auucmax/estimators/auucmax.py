@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -64,6 +64,14 @@ class AUUCMax(UpliftEstimator):
 
     with s a surrogate of 1[z <= 0], exactly and at a cost linear in the rows; Lambda is chosen on
     a grid. Each arm needs rows of different outcomes.
+
+    ``fit`` also takes rows of :func:`auucmax.rows.stream_table`, which bring outcome and treatment
+    with them. Of these at most a million random ones (or 512 MB of features) are in memory at a
+    time, on which the norm is chosen; the chosen norm is fitted on all, batch by batch.
+    Coefficients are those of the same rows in memory to 1e-6; to 1e-5 where rows hardly determine
+    one (a column that differs in one row only, a fit that warns). Folds and halves are drawn by a
+    hash of the row's number in memory as well. (On Spark a row's number is that of its partition
+    and its place there.)
 
     y may be any finite number: of counts, money or a measure, in a treated pair i has the higher
     outcome, in a control pair k the lower one, and a pair counts the difference of its outcomes, as
@@ -144,58 +152,6 @@ class AUUCMax(UpliftEstimator):
     delta: float = 0.05
     random_state: int | None = None
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        treatment: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit to the rows of a trial: arrays, or rows that are read batch by batch.
-
-        Parameters
-        ----------
-        X : (n, d) features, array or frame of numbers; or rows of
-            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them. Of these
-            at most a million random ones (or 512 MB of features) are in memory at a time, on which
-            the norm is chosen; the chosen norm is fitted on all, batch by batch. Coefficients are
-            those of the same rows in memory to 1e-6; to 1e-5 where rows hardly determine one (a
-            column that differs in one row only, a fit that warns). Folds and halves are drawn by a
-            hash of the row's number in memory as well. (On Spark a row's number is that of its
-            partition and its place there.)
-        y, treatment, sample_weight : as for every model; see :class:`UpliftEstimator`.
-        """
-        if not isinstance(X, Rows):
-            return super().fit(X, y, treatment=treatment, sample_weight=sample_weight)  # type: ignore[arg-type]
-        given = {"y": y, "treatment": treatment, "sample_weight": sample_weight}
-        for name, value in given.items():
-            if value is not None:
-                raise InputError(
-                    name, "left out with rows that are read batch by batch, which bring it",
-                    "one", "Call fit(rows).",
-                )  # fmt: skip
-        self.n_features_in_ = len(X.names)
-        self.feature_names_in_ = np.array(X.names, dtype=object)
-        self._fit_rows(scaled_weights(X))
-        return self
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        treatment: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """AUUC (joint ranking) of the scores of ``X``, an array or rows read by batch.
-
-        Of these it is right to :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
-        """
-        if isinstance(X, Rows):
-            return score_levels(X, self).auuc()
-        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)  # type: ignore[arg-type]
-
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
@@ -206,7 +162,7 @@ class AUUCMax(UpliftEstimator):
     def _fit_rows(self, rows: Rows) -> None:
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
-            self._fit_path(rows)
+            self._fit_path(scaled_weights(rows))
 
     def _fit_path(self, rows: Rows) -> None:
         self._check_parameters()
@@ -265,6 +221,9 @@ class AUUCMax(UpliftEstimator):
         self.scaled_coef_ = best.w
         self.coef_ = best.w * scaling.factor
         self.intercept_ = -float(self.coef_ @ scaling.shift)
+        self.formula_ = None  # norms of rows are not linear
+        if self.scale != "unit-rows":
+            self.formula_ = Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
         self.scaling_, self.norm_ = scaling, best.radius
         self.residual_ = best.residual
         self.converged_ = best.residual <= TOLERANCE
@@ -395,14 +354,6 @@ class AUUCMax(UpliftEstimator):
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
-
-    def _formula(self) -> Formula:
-        if self.scaling_.kind == "unit-rows":
-            raise InputError(
-                "scale", "one of columns, to write a formula", "'unit-rows'",
-                "Fit with scale='min-max'.",
-            )  # fmt: skip
-        return Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")

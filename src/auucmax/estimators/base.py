@@ -28,8 +28,9 @@ from auucmax._validation import (
     check_weight,
 )
 from auucmax.data.hashing import Checksum
+from auucmax.metrics.bins import score_levels
 from auucmax.metrics.functions import auuc_score
-from auucmax.rows import ArrayRows
+from auucmax.rows import ArrayRows, Rows
 from auucmax.rows.base import hash_keys
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class UpliftEstimator(BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: Any = None,
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -188,12 +189,25 @@ class UpliftEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : (n, d) features, array or frame of numbers.
+        X : (n, d) features, array or frame of numbers. (For AUUCMax also rows that are read batch
+            by batch, :func:`auucmax.rows.stream_table`, alone.)
         y : (n,) outcome; higher is better.
         treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one. Required;
             scikit-learn's ``cross_validate`` passes it on with metadata routing only.
         sample_weight : (n,) weights of the rows.
         """
+        if isinstance(X, Rows):
+            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight}
+            for name, value in given.items():
+                if value is not None:
+                    raise InputError(
+                        name, "left out with rows that are read batch by batch, which bring it",
+                        "one", "Call fit(rows).",
+                    )  # fmt: skip
+            self._fit_rows(X)
+            self.n_features_in_ = len(X.names)
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+            return self
         treatment = check_treatment_given(treatment)
         matrix = self._check_rows(X, ensure_min_samples=2)
         _check_size(matrix)
@@ -218,21 +232,33 @@ class UpliftEstimator(BaseEstimator):
     def formula(self) -> Formula | RankMean:
         """The scores as a formula, which is saved and exported.
 
-        Raises an InputError for a model whose scores are no sum of linear or logistic parts and
-        trees.
+        It is the attribute ``formula_``. Raises an InputError for a model without one, because its
+        scores are no sum of linear or logistic parts and trees.
         """
         check_is_fitted(self)
-        return self._formula()
+        formula: Formula | RankMean | None = getattr(self, "formula_", None)
+        if formula is None:
+            raise InputError(
+                "the model", "one that has a formula", type(self).__name__,
+                "Fit another, or score in Python.",
+            )  # fmt: skip
+        return formula
 
     def score(
         self,
         X: Any,
-        y: ArrayLike,
+        y: Any = None,
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """AUUC (joint ranking) of the scores of ``X``."""
+        """AUUC (joint ranking) of the scores of ``X``.
+
+        Of rows that are read batch by batch, right to
+        :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
+        """
+        if isinstance(X, Rows):
+            return score_levels(X, self).auuc()
         return auuc_score(
             y,
             self.predict(X),
@@ -262,18 +288,15 @@ class UpliftEstimator(BaseEstimator):
     ) -> None:
         raise NotImplementedError
 
+    def _fit_rows(self, rows: Rows) -> None:
+        """Fit to rows that are read batch by batch."""
+        raise InputError(
+            "X", "an array or a frame for this model", "rows that are read batch by batch",
+            "Use AUUCMax, or a sample in memory.",
+        )  # fmt: skip
+
     def _predict(self, X: NDArray[Any]) -> Floats:
         raise NotImplementedError
-
-    def _formula(self) -> Formula | RankMean:
-        """``formula_``, unless a subclass builds another."""
-        if not hasattr(self, "formula_"):
-            raise InputError(
-                "the model", "one that has a formula", type(self).__name__,
-                "Fit another, or score in Python.",
-            )  # fmt: skip
-        formula: Formula = self.formula_
-        return formula
 
 
 def _check_size(X: Any) -> None:

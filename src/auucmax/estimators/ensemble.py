@@ -84,6 +84,9 @@ class UpliftEnsemble(UpliftEstimator):
         for model in self.estimators_:
             values = np.column_stack([model.predict(X), ones])
             self.knots_.append(rank_knots(*Sample.of(values, keys, SAMPLE, n_rows=len(y)).values.T))
+        members = [getattr(model, "formula_", None) for model in self.estimators_]
+        plain = tuple(member for member in members if isinstance(member, Formula))
+        self.formula_ = RankMean(plain, tuple(self.knots_)) if len(plain) == len(members) else None
         count = count_parameters(*self.estimators_)
         knots = sum(own.size for own in self.knots_)
         self.n_parameters_: int | None = None if count is None else count + knots
@@ -114,15 +117,6 @@ class UpliftEnsemble(UpliftEstimator):
         for model, knots in zip(self.estimators_, self.knots_, strict=True):
             total += np.interp(model.predict(X), *knots)
         return total / len(self.estimators_)
-
-    def _formula(self) -> RankMean:
-        members = [m.formula() for m in self.estimators_ if isinstance(m, UpliftEstimator)]
-        plain = tuple(member for member in members if isinstance(member, Formula))
-        if len(plain) < len(self.estimators_):
-            raise InputError(
-                "estimators", "single models that have a formula", "others", "Score in Python."
-            )
-        return RankMean(plain, tuple(self.knots_))
 
     @property
     def _allows_missing(self) -> bool:

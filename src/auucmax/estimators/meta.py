@@ -17,7 +17,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
@@ -58,9 +57,26 @@ class OverBaseModel(UpliftEstimator):
         return validate_data(self, X, dtype=[np.float64, np.float32], **how)
 
     def _fit_model(self, default: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
-        if self.estimator is None:
-            return fit_standardised(default, X, y, weight)
-        return fit_model(clone(self.estimator), X, y, weight)
+        """Fit a clone of the estimator, or the default on standardised columns, in units of X."""
+        if self.estimator is not None:
+            return fit_model(clone(self.estimator), X, y, weight)
+        scaler = StandardScaler().fit(X, sample_weight=weight)
+        model = fit_model(default, scaler.transform(X), y, weight)
+        model.coef_ = model.coef_ / scaler.scale_
+        model.intercept_ = model.intercept_ - model.coef_ @ scaler.mean_
+        return model
+
+    def _set_formula(self, *models: tuple[Any, float], constant: float = 0.0) -> None:
+        """Weighted sum of the predictions of linear models; None for others."""
+        parts = []
+        for model, weight in models:
+            if not isinstance(model, (LinearRegression, LogisticRegression)):
+                self.formula_ = None
+                return
+            link = "sigmoid" if is_classifier(model) else "identity"
+            intercept = float(np.ravel(model.intercept_)[0])
+            parts.append(Part(weight, link, intercept, np.ravel(model.coef_)))
+        self.formula_ = Formula(tuple(parts), constant=constant)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -77,12 +93,10 @@ class OverOneModel(OverBaseModel):
     def _fit_one(self, default: Any, X: Any, y: Floats, weight: Floats | None) -> None:
         self.model_ = self._fit_model(default, X, y, weight)
         self.n_parameters_ = count_parameters(self.model_)
+        self._set_formula((self.model_, self._factor), constant=self._shift)
 
     def _predict(self, X: Any) -> Floats:
         return self._factor * mean_outcome(self.model_, X) + self._shift
-
-    def _formula(self) -> Formula:
-        return Formula((_part(self.model_, self._factor),), constant=self._shift)
 
 
 class TwoModels(OverBaseModel):
@@ -125,12 +139,10 @@ class TwoModels(OverBaseModel):
             models.append(self._fit_model(default_model(y), rows, y[arm], weight))
         self.treated_model_, self.control_model_ = models
         self.n_parameters_ = count_parameters(*models)
+        self._set_formula((models[0], 1.0), (models[1], -1.0))
 
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
-
-    def _formula(self) -> Formula:
-        return Formula((_part(self.treated_model_, 1.0), _part(self.control_model_, -1.0)))
 
 
 @dataclass(eq=False, repr=False)
@@ -273,15 +285,6 @@ def treatment_probability(
     return float(propensity)
 
 
-def fit_standardised(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> Any:
-    """Fit a linear model on standardised columns, with coefficients in the units of X."""
-    scaler = StandardScaler().fit(X, sample_weight=weight)
-    fit_model(model, scaler.transform(X), y, weight)
-    model.coef_ = model.coef_ / scaler.scale_
-    model.intercept_ = model.intercept_ - model.coef_ @ scaler.mean_
-    return model
-
-
 def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
     """Fit a scikit-learn model, with weights if there are any."""
     if is_classifier(model):
@@ -333,17 +336,6 @@ def mean_outcome(model: Any, X: Any) -> Floats:
     """Expected outcome: P(y = 1 | x) of a classifier, or a regressor's prediction."""
     predicted = model.predict_proba(X)[:, 1] if is_classifier(model) else model.predict(X)
     return np.asarray(predicted, dtype=np.float64)
-
-
-def _part(model: Any, weight: float) -> Part:
-    """The predictions of a default model, as a part of a formula."""
-    if not isinstance(model, (LinearRegression, LogisticRegression)):
-        raise InputError(
-            "estimator", "None, LinearRegression or LogisticRegression to have a formula",
-            type(model).__name__, "Score in Python.",
-        )  # fmt: skip
-    link = "sigmoid" if is_classifier(model) else "identity"
-    return Part(weight, link, float(np.ravel(model.intercept_)[0]), np.ravel(model.coef_))
 
 
 def default_model(y: Floats) -> Any:

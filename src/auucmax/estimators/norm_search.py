@@ -105,9 +105,7 @@ class LinearObjective:
 
     def hessian(self, w: Floats) -> Floats:
         """An approximate Hessian for choosing steps."""
-        w, pairs = w * self.factor, self.pairs
-        rough = pairs.rough_hessian(w) if isinstance(pairs, PairObjective) else pairs.hessian(w)
-        return rough * np.outer(self.factor, self.factor)
+        return self.pairs.hessian(w * self.factor) * np.outer(self.factor, self.factor)
 
 
 class TopFit(NamedTuple):
@@ -366,7 +364,7 @@ def scaled_weights(rows: Rows) -> Rows:
 
     Weights that are not whole are scaled to mean 1: one reading, if there are weights.
     """
-    if not rows.weighted:
+    if isinstance(rows, ArrayRows) or not rows.weighted:
         return rows
     ((n_rows, total, n_broken),) = rows.total(_weight_sums)
     return rows.part(partial(_reweighted, factor=n_rows / total)) if n_broken else rows

@@ -82,7 +82,7 @@ class ScoreOnly(UpliftEstimator):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: Any = None,
         *,
         treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,

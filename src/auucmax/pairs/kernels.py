@@ -31,11 +31,6 @@ _part = numba.njit(**_OPTIONS)
 _pass = compiled(**_OPTIONS)
 
 
-def thread_count() -> int:
-    """Number of threads: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
-    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-
-
 @_part
 def _load(X, i0, m, buffer):
     """Copy m rows of X into a column-major buffer, for contiguous inner loops."""

@@ -35,7 +35,7 @@ from auucmax.rows import Batch, Extremes, Rows
 Sum = Callable[[PairRows], Any]
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
-ROUGH_ROWS = 2**20  #: that a rough Hessian is made from
+ROUGH_ROWS = 2**20  #: that the Hessian of many more rows is made from
 HESSIAN_BINS = 256  #: for a surrogate with a knot
 MAX_PRODUCTS = 500  #: columns, up to which all their products are summed; fewer of many classes
 MOST_BINS = 16_384  #: that are tried of few rows; in memory they would be sorted
@@ -258,16 +258,14 @@ class PairObjective(ArrayPairs, LinearPairs):
         return field.value, self._gradient_of(field, w)
 
     def hessian(self, w: ArrayLike) -> Floats:
-        if (exact := self._as_polynomial(self._check_w(w))) is not None:
+        """Approximate Hessian (d, d) at w; above two million rows, of a million of them."""
+        w = self._check_w(w)
+        if (exact := self._as_polynomial(w)) is not None:
             return exact[0].hessian(exact[1])
-        return super().hessian(w)
-
-    def rough_hessian(self, w: ArrayLike) -> Floats:
-        """Hessian; above two million rows, from a subsample of a million."""
         step = len(self.codes) // ROUGH_ROWS
         if step < 2:
-            return self.hessian(w)
-        w, (X, codes, weight, n_classes) = self._check_w(w), self.rows
+            return super().hessian(w)
+        X, codes, weight, n_classes = self.rows
         weight = None if weight is None else weight[::step]
         few = PairRows(X[::step], codes[::step], weight, n_classes)
         repeat = len(codes) / len(few.codes)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from auucmax._validation import Floats
+from auucmax.rows.base import n_threads
 
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
@@ -158,7 +159,7 @@ def _each_block(
     if len(outs) == 1:
         outside = [run(0)]
     else:
-        with ThreadPoolExecutor(_compiled_kernels().thread_count()) as pool:
+        with ThreadPoolExecutor(n_threads()) as pool:
             outside = list(pool.map(run, range(len(outs))))
     if any(outside):
         raise ValueError(
