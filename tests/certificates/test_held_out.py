@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_scorer, make_trial
-from auucmax.certificates.held_out import fitted_on
+from auucmax.certificates.certify import fitted_on
 from auucmax.data.hashing import Checksum
 
 

@@ -160,16 +160,13 @@ def paper_gap(
         check_positive(value, name, "It is the length of a vector.", or_zero=True)
     log_term = np.log(2 / delta)
     size = norm * radius
-    # Pairs of an arm are as many as its rarer class allows: see the top of the module.
-    effective = control_negative
-    if control_count == "rarer":
-        effective = min(control_positive, control_negative)
-    arms = (
-        (treated_positive, treated_negative, min(treated_positive, treated_negative)),
-        (control_positive, control_negative, effective),
-    )
     gap = 0.0
-    for positive, negative, effective in arms:
+    for positive, negative, count in (
+        (treated_positive, treated_negative, "rarer"),
+        (control_positive, control_negative, control_count),
+    ):
+        # Pairs of an arm are as many as its rarer class allows: see the top of the module.
+        effective = min(positive, negative) if count == "rarer" else negative
         if effective <= 0:
             raise ValueError(
                 f"each arm should have both outcomes, got {positive:g} positive and {negative:g} "

@@ -45,6 +45,7 @@ from auucmax.certificates.fixed_bets import (
     best_bet,
     wealth_bound,
 )
+from auucmax.metrics.allocation import check_chances
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.
@@ -127,19 +128,7 @@ def certify_policy(
         arms = check_codes(got, "got", len(outcome), n_arms + 1)
         given = arms if chosen is None else check_codes(chosen, "chosen", len(arms), n_arms + 1)
         if propensity is not None:
-            chance = np.asarray(propensity[k], dtype=np.float64)
-            if (
-                chance.shape != (len(outcome), n_arms + 1)
-                or not (chance > 0).all()
-                or np.abs(chance.sum(axis=1) - 1).max() > 1e-6
-            ):
-                raise InputError(
-                    "propensity",
-                    f"a row for each of {len(outcome):,} people of a chunk, the chances of the "
-                    f"control and of {n_arms} arms, above 0, which add up to 1",
-                    f"an array of shape {chance.shape} or other numbers",
-                    "Pass the chances by design.",
-                )
+            chance = check_chances(propensity[k], len(outcome), n_arms)
         rows.append(PolicyRows(outcome, given, arms, chance))
     if (value is None) != (cost is None):
         raise InputError("value", "given together with cost", "one of them", "Pass both.")

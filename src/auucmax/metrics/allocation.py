@@ -143,6 +143,23 @@ def check_uplifts(
     return table
 
 
+def check_chances(propensity: ArrayLike, n_rows: int, n_arms: int) -> Floats:
+    """Validate probabilities of the control and of K arms by design, (n, K + 1)."""
+    chance = np.asarray(propensity, dtype=np.float64)
+    if (
+        chance.shape != (n_rows, n_arms + 1)
+        or not (chance > 0).all()
+        or np.abs(chance.sum(axis=1) - 1).max() > 1e-6
+    ):
+        raise InputError(
+            "propensity",
+            f"a row for each of {n_rows:,} people, the chances of the control and of {n_arms} "
+            f"arms, above 0, which add up to 1",
+            f"an array of shape {chance.shape} or other numbers", "Pass the chances by design.",
+        )  # fmt: skip
+    return chance
+
+
 def check_costs(cost: Any, shape: tuple[int, ...]) -> Floats:
     """Validate costs per person and arm, (n, K); a view if costs do not vary by person."""
     costs = np.asarray(cost, dtype=np.float64)

@@ -50,7 +50,12 @@ from auucmax._validation import (
     check_outcome,
     listed,
 )
-from auucmax.metrics.allocation import Allocation, check_costs, check_uplifts
+from auucmax.metrics.allocation import (
+    Allocation,
+    check_chances,
+    check_costs,
+    check_uplifts,
+)
 from auucmax.metrics.curves import UpliftBand, band_of, curve_mean, fewest
 from auucmax.metrics.inference import (
     AUUCDifference,
@@ -413,16 +418,11 @@ def budget_curve(
             listed(given), "Name the control, and arms=... in the order of the columns.",
         )  # fmt: skip
     arm = pd.Index([control, *named]).get_indexer(labels).astype(np.intp)
-    model, chance = (
-        None if table is None else check_uplifts(table, n, n_arms + 1, name)
-        for name, table in (("outcome_model", outcome_model), ("propensity", propensity))
-    )
-    if chance is not None and (chance.min() <= 0 or np.abs(chance.sum(axis=1) - 1).max() > 1e-6):
-        raise InputError(
-            "propensity", "above 0, with a sum of 1 in each row",
-            f"values from {chance.min():g} and sums up to {chance.sum(axis=1).max():g}",
-            "Pass the probabilities of the control and of each arm.",
-        )  # fmt: skip
+    model = chance = None
+    if outcome_model is not None:
+        model = check_uplifts(outcome_model, n, n_arms + 1, "outcome_model")
+    if propensity is not None:
+        chance = check_chances(propensity, n, n_arms)
     people = None if sample_weight is None else check_column(sample_weight, "sample_weight", n)
     if people is not None and (people.min() < 0 or not np.bincount(arm, people).all()):
         raise InputError(

@@ -13,8 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from auucmax import certificates
 from auucmax._validation import check_choice, check_level, check_whole
-from auucmax.certificates.certify import HISTOGRAM_METHODS
-from auucmax.certificates.held_out import fitted_on
+from auucmax.certificates.certify import HISTOGRAM_METHODS, fitted_on
 from auucmax.data import Trial
 from auucmax.data import read_trial as _read_trial
 from auucmax.data.hashing import Checksum
