@@ -31,13 +31,6 @@ def test_the_new_file_has_the_rights_of_the_old(tmp_path):
     assert target.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_file_that_was_not_there_has_the_rights_of_any_other(tmp_path):
-    (tmp_path / "other").write_text("")
-    with whole_file(tmp_path / "list.csv") as beside:
-        beside.write_text("new")
-    assert (tmp_path / "list.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-
 def test_a_link_stays_one(tmp_path):
     (tmp_path / "lists").mkdir()
     real, link = tmp_path / "lists" / "monday.csv", tmp_path / "latest.csv"
@@ -47,13 +40,6 @@ def test_a_link_stays_one(tmp_path):
         beside.write_text("new")
     assert link.is_symlink()
     assert real.read_text() == "new"
-
-
-def test_the_working_folder_will_do(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with whole_file("list.csv") as beside:
-        beside.write_text("new")
-    assert (tmp_path / "list.csv").read_text() == "new"
 
 
 @pytest.mark.parametrize(

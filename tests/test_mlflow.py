@@ -3,11 +3,6 @@
 import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -134,32 +129,6 @@ def test_it_is_logged_to_a_run(model, people, tmp_path, monkeypatch):
         mlflow.set_tracking_uri(None)
 
 
-def test_a_local_database_and_its_registry(model, people, tmp_path):
-    for library in ("sqlalchemy", "alembic"):
-        pytest.importorskip(library, reason=f"{library} is not installed (extra test)")
-    address = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    mlflow.set_tracking_uri(address)
-    mlflow.set_registry_uri(address)
-    try:
-        files = (tmp_path / "files").as_uri()
-        run = {"experiment_id": mlflow.create_experiment("trial", artifact_location=files)}
-        with mlflow.start_run(**run):
-            flavour.log_model(model, "visits", registered_model_name="visits")
-        with mlflow.start_run(**run):
-            info = flavour.log_model(model, "visits", registered_model_name="visits")
-        assert info.registered_model_version == 2
-        mlflow.MlflowClient().set_registered_model_alias("visits", "champion", "2")
-        for found in ("models:/visits/1", "models:/visits@champion", info.model_uri):
-            check(model, people, mlflow.pyfunc.load_model(found).predict(people))
-            assert flavour.load_model(found).evidence.to_json() == model.evidence.to_json()
-        local = mlflow.artifacts.download_artifacts(artifact_uri="models:/visits/2")
-        assert {path.name for path in Path(local).iterdir()} >= FILES
-        assert list((tmp_path / "files").rglob("model.auucmax"))
-    finally:
-        mlflow.set_tracking_uri(None)
-        mlflow.set_registry_uri(None)
-
-
 def test_another_folder_is_refused(model, folder, tmp_path):
     with pytest.raises(ValueError, match="a new or empty folder"):
         flavour.save_model(model, folder)
@@ -187,23 +156,6 @@ def test_what_fails_leaves_nothing_in_the_way(model, tmp_path, is_there):
     assert {file.name for file in path.iterdir()} == FILES
 
 
-def test_what_fails_leaves_no_parents_and_what_others_put_there(model, tmp_path):
-    with pytest.raises(TypeError):
-        flavour.save_model(model, tmp_path / "a" / "b" / "visits", metadata=3)
-    assert list(tmp_path.iterdir()) == []
-    (path := tmp_path / "visits").mkdir()
-
-    class Fails:
-        def __setattr__(self, name, value):
-            (path / "folder").mkdir()
-            (path / "others.txt").write_text("kept")
-            raise RuntimeError("the first error")
-
-    with pytest.raises(RuntimeError, match="the first error"):
-        flavour.save_model(model, path, mlflow_model=Fails())
-    assert {file.name for file in tmp_path.rglob("*")} == {"visits", "folder", "others.txt"}
-
-
 def test_a_link_out_of_the_folder_is_not_followed(model, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "visits")
     (tmp_path / "visits" / "model.auucmax").rename(tmp_path / "outside")
@@ -211,40 +163,3 @@ def test_a_link_out_of_the_folder_is_not_followed(model, folder, tmp_path):
     for load in (flavour.load_model, mlflow.pyfunc.load_model):
         with pytest.raises(ValueError, match="got a link out of it"):
             load(str(tmp_path / "visits"))
-
-
-def test_it_is_served(model, folder, people, tmp_path):
-    """A server of its own process on this machine answers with the scores of the model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    line = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder), "-h", "127.0.0.1",
-            "-p", str(port), "--env-manager", "local"]  # fmt: skip
-    log = (tmp_path / "log").open("w")
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    server = subprocess.Popen(line, stdout=log, stderr=log, env=environment, start_new_session=True)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while server.poll() is None and not answers(f"{url}/ping"):
-            time.sleep(0.2)
-        assert server.poll() is None, (tmp_path / "log").read_text()
-        rows = people.assign(joined=people["joined"].astype(str))
-        body = {"dataframe_split": json.loads(rows.to_json(orient="split", index=False))}
-        request = urllib.request.Request(
-            f"{url}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request) as answer:
-            found = pd.DataFrame(json.load(answer)["predictions"])
-        check(model, people, found)
-    finally:
-        os.killpg(server.pid, 15)
-        server.wait()
-        log.close()
-
-
-def answers(url):
-    try:
-        with urllib.request.urlopen(url) as answer:
-            return answer.status == 200
-    except OSError:
-        return False

@@ -9,8 +9,7 @@ import threading
 
 import pytest
 
-from auucmax import _progress, make_trial
-from auucmax._progress import is_quiet, quiet, track
+from auucmax._progress import is_quiet, quiet
 
 PARTS = """
 import time
@@ -85,12 +84,6 @@ def test_nothing_without_a_terminal_but_a_line_of_what_takes_long():
     assert done.stderr == ""
 
 
-def test_no_terminal_no_bar(capsys, monkeypatch):
-    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
-    assert list(track(range(3), 3, "counting")) == [0, 1, 2]
-    assert capsys.readouterr() == ("", "")
-
-
 def test_quiet_blocks_are_counted_over_threads():
     with quiet():
         with quiet():
@@ -101,19 +94,3 @@ def test_quiet_blocks_are_counted_over_threads():
         thread.join()
         assert seen == [True]
     assert not is_quiet()
-
-
-@pytest.mark.gate
-def test_a_fit_shows_its_parts_up_to_the_model_that_is_kept(tmp_path):
-    trial = make_trial(20_000, n_features=10, random_state=0)
-    trial.X.assign(mail=trial.treatment, visit=trial.y).to_parquet(tmp_path / "trial.parquet")
-    command = [sys.executable, "-m", "auucmax", "fit", str(tmp_path / "trial.parquet")]
-    shown, code, output = on_a_terminal(
-        *command, "-t", "mail", "-y", "visit", "-o", str(tmp_path / "m")
-    )
-    text = plain(shown)
-    assert code == 0, text
-    for part in ("fold 5 of 5", "the model that is kept"):  # the first ones may be too quick
-        assert f"fitting auto: {part}" in text
-    assert re.search(r"fold [2-5] of 5 .*about \d+ (second|minute)s? left", text)
-    assert "fitting auto" not in output

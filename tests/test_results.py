@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from auucmax.results import Curve, Estimate, Kind, Missing, Outcome, Roles, State, Why
+from auucmax.results import Curve, Estimate, Kind, Missing, Outcome, Roles, Why
 
 ROLES = Roles(
     treatment="arm",
@@ -54,11 +54,3 @@ def test_unknown_numbers_of_a_curve_are_none():
     ends = dict.fromkeys(("lower", "upper", "band_lower", "band_upper"), (None, 2.0))
     curve = Curve(costs=(1.0,), shares=((0.0,), (1.0,)), **own, **ends)
     assert Curve.from_json(json.loads(json.dumps(curve.to_json()))) == curve
-
-
-def test_columns_that_a_table_needs_come_once():
-    assert ROLES.columns == ["arm", "visit", "age", "town", "chance"]
-
-
-def test_states_are_texts():
-    assert f"{State.HARM}" == "harm"

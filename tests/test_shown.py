@@ -8,14 +8,13 @@ import pytest
 from auucmax import (
     AUUCMax,
     Trial,
-    UpliftCurveDisplay,
     auuc_difference,
     auuc_inference,
     certify,
     check_randomisation,
     make_trial,
 )
-from auucmax.metrics import DecileDisplay, PolicyRiskDisplay, policy_risk_inference, uplift_band
+from auucmax.metrics import policy_risk_inference, uplift_band
 from auucmax.results import Result, Shown
 from auucmax.targeting import calibrate
 
@@ -75,22 +74,3 @@ def test_no_result_writes_out_all_its_fields():
                 and dataclasses.is_dataclass(kind)
             ):
                 assert not kind.__dataclass_params__.repr, name
-
-
-@pytest.mark.parametrize("display", [UpliftCurveDisplay, DecileDisplay, PolicyRiskDisplay])
-def test_a_long_name_leaves_room_for_the_picture(display, results):
-    import matplotlib
-
-    trial = results["trial"]
-    with matplotlib.rc_context({"backend": "agg"}):
-        from matplotlib import pyplot as plt
-
-        how = {"treatment": trial.treatment, "name": "a long name of a model, " * 4}
-        shown = display.from_predictions(trial.y, trial.X["x0"], **how)
-        figure = shown.ax_.figure
-        figure.canvas.draw()
-        axes = shown.ax_.get_window_extent()
-        assert shown.ax_.get_legend().get_window_extent().width < 0.9 * axes.width
-        assert axes.width > 0.75 * figure.bbox.width
-        assert shown.figure_ is figure
-        plt.close(figure)

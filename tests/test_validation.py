@@ -10,7 +10,6 @@ from auucmax._validation import (
     check_column,
     check_outcome,
     check_treatment,
-    unknown_columns,
 )
 from auucmax.metrics import (
     conventions,
@@ -213,11 +212,6 @@ def test_bad_options(call, message):
         call()
 
 
-def test_treatment_is_keyword_only():
-    with pytest.raises(TypeError, match="positional"):
-        auuc_score(Y, SCORE, T)
-
-
 @pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series, pl.Series])
 def test_containers(container):
     expected = auuc_score(np.array(Y), np.array(SCORE), treatment=np.array(T))
@@ -269,14 +263,3 @@ def test_extreme_weights_and_wide_integers():
     wide = 2**60 + np.array([3, 2, 1, 0])  # one float64 for all of them
     assert auuc_score(Y, wide, treatment=T) == auuc_score(Y, SCORE, treatment=T)
     assert auuc_score(Y, wide.astype(np.uint64), treatment=T) == auuc_score(Y, SCORE, treatment=T)
-
-
-def test_near_names():
-    message = str(unknown_columns("rows.csv", ["Visit "], ["visit", "mail"]))
-    assert message.endswith("Did you mean 'visit'?")
-    names = ["Spend_EUR", "sent", "visit"]
-    message = str(unknown_columns("rows.csv", ["spend"], names, taken=["sent", "visit"]))
-    assert message.endswith("Did you mean 'Spend_EUR'?")
-    message = str(unknown_columns("rows.csv", ["x", "q"], ["visit", "mail"]))
-    assert "columns 'x', 'q'" in message
-    assert message.endswith("Check the names of the columns.")

@@ -36,10 +36,6 @@ def past(tmp_path):
     return path
 
 
-def rows_of(plan, what="gain"):
-    return next(line["rows"] for line in plan["lines"] if line["what"] == what)
-
-
 @pytest.mark.gate
 def test_a_plan_has_a_picture(tmp_path):
     found = numbers(f"plan {ASSUMED} -n 5000 --picture {tmp_path}/p.png")
@@ -48,58 +44,12 @@ def test_a_plan_has_a_picture(tmp_path):
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_rows_of_the_past_give_base_rate_and_clusters(past):
-    alone = result_of(f"plan {past} -y visit --effect .03 --gain .006")
-    assert alone["assumed"][0]["base_rate"] == pytest.approx(pd.read_csv(past)["visit"].mean())
-    homes = result_of(f"plan {past} -y visit --groups home --effect .03 --gain .006")
-    assert homes["assumed"][0]["design_effect"] == pytest.approx(2)
-    assert rows_of(homes) == pytest.approx(2 * rows_of(alone), rel=0.01)
-
-
-def test_the_base_rate_is_that_of_the_control_rows(past, tmp_path):
-    both = pd.read_csv(past).assign(sent=lambda rows: np.where(rows.index % 3 == 0, "Yes", "No"))
-    both.to_csv(tmp_path / "both.csv", index=False)
-    line = f"plan {tmp_path}/both.csv -y visit --effect .03 --gain .006 -t sent"
-    untreated = both.query("sent == 'No'")["visit"].mean()
-    assert untreated != both["visit"].mean()
-    for control in ("", "--control No"):
-        found = result_of(f"{line} {control}")
-        assert found["assumed"][0]["base_rate"] == pytest.approx(untreated)
-    assert one_line(run(f"{line} --control none"), "--control")
-
-
 def test_a_model_is_a_pilot(files):
     gain = result_of(f"evaluate {files.model}")["arms"][0]["gain"]["value"]
     assert result_of(f"plan --model {files.model}")["assumed"][0]["gain"] == pytest.approx(gain)
     assert result_of(f"plan --model {files.model} --gain .01")["assumed"][0]["gain"] == 0.01
     scored = result_of(f"plan {files.trial} -y visit --model {files.model}")
     assert scored["assumed"][0]["base_gain"] != 0
-
-
-def test_several_arms_are_compared_with_the_control_together():
-    line = f"plan {ASSUMED} --rows 20000"
-    one, three = result_of(line), result_of(f"{line} --arms 3 --treated-share .6")
-    assert (three["n_arms"], three["treated_share"]) == (3, pytest.approx(0.6))
-    assert rows_of(three) > rows_of(one)
-
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("--effect .03 --gain .006", "--base-rate"),
-        ("--base-rate .1 --gain .006", "--effect"),
-        ("--base-rate .1 --effect .03", "gain"),
-        ("--outcome visit", "--outcome"),
-        ("PAST", "--outcome"),
-        ("PAST -y vist --effect .1 --gain .01", "Did you mean 'visit'?"),
-        ("PAST -y age --effect .1 --gain .01", "different outcomes"),
-        (f"{ASSUMED} --picture p.gif", "--picture"),
-        (f"{ASSUMED} --treated-share 1", "--treated-share"),
-        (f"{ASSUMED} --arms 0", "--arms"),
-    ],
-)
-def test_a_plan_that_cannot_be_made(past, line, word):
-    assert one_line(run(f"plan {line}".replace("PAST", str(past), 1)), word)
 
 
 # assign
@@ -171,37 +121,6 @@ def test_a_model_chooses_with_propensities_in_the_list(files, tmp_path):
     assert each == {False: 0.2, True: 0.8}
     assert set(found["arm"]) == {"mail", "none"}
     assert result["n_explored"] == int(((found["arm"] == "mail") != found["chosen"]).sum())
-
-
-def test_strata_have_exact_shares(files, tmp_path):
-    people = pd.read_csv(files.new).assign(region=lambda t: np.where(t.index % 2, "n", "s"))
-    people.to_csv(tmp_path / "people.csv", index=False)
-    line = f"assign {tmp_path}/people.csv {HALVES} --strata region -o {tmp_path}/list.csv"
-    assert run(line).exit_code == 0
-    listed = pd.read_csv(tmp_path / "list.csv")
-    assert (listed.groupby("stratum")["arm"].value_counts() == 250).all()
-
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("--id person --arms a=.5,b=.6 --key k -o OUT", "--arms"),
-        ("--id nobody --arms a=.5,b=.5 --key k -o OUT", "'nobody'"),
-        ("--id age --arms a=.5,b=.5 --key k -o OUT", "'age'"),
-        ("--id member --arms a=.5,b=.5 --key k -o OUT", "'member'"),
-        ("--id person --arms a=1 --key k -o OUT", "--arms"),
-        ("--id person --arms a=.5,b=.5 --key k", "--output"),
-        ("--id person --key k -o OUT", "--arms"),
-        ("--id person --arms a=.5,b=.5 --key k -o OUT --add", "--add"),
-        ("--id person --model MODEL --key k -o OUT", "--share"),
-        ("--id person --model MODEL -s .3 --arms a=.5,b=.5 --key k -o OUT", "--arms"),
-        ("--id person --arms a=.5,b=.5 --strata town,x --key k -o OUT", "'x'"),
-    ],
-)
-def test_an_assignment_that_cannot_be_made(files, tmp_path, line, word):
-    line = line.replace("OUT", f"{tmp_path}/list.csv").replace("MODEL", str(files.model))
-    assert one_line(run(f"assign {files.new} {line}"), word)
-    assert not (tmp_path / "list.csv").exists()
 
 
 # monitor
@@ -282,20 +201,6 @@ def test_arms_that_are_not_as_designed_stop_the_trial(tmp_path, rows):
         assert found["verdict"] == "the arms do not have the planned sizes"
 
 
-@pytest.mark.gate
-def test_households_and_propensities(tmp_path):
-    table = running(3_000)
-    table["home"], table["chance"] = table["person"], 0.5
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    line = f"monitor {tmp_path}/rows.csv {LOOK} {LATER} --state {tmp_path}"
-    plain, homes = result_of(f"{line}/a.state"), result_of(f"{line}/b.state --groups home")
-    assert homes["roles"]["groups"] == "home"
-    found = result_of(f"{line}/c.state --propensity chance --least-chance .5")
-    gains = [look["arms"][0]["gain"]["value"] for look in (plain, found)]
-    assert gains[0] == pytest.approx(gains[1], abs=0.01)
-    assert one_line(run(f"{line}/d.state --propensity chance"), "--least-chance")
-
-
 # verify
 
 
@@ -336,43 +241,6 @@ def test_a_column_and_a_list_give_the_same(files, campaign):
     assert by_list["forecast"]["verdict"] in ("confirmed", "too noisy")
     bare = result_of(f"verify {campaign} --chosen top -t arm -y visit --control none")
     assert bare["forecast"] is None
-
-
-def test_profits_of_a_campaign(files, campaign):
-    line = f"verify {campaign} --chosen top --propensity chance -m {files.model}"
-    found = result_of(f"{line} --cost .5 --value 3")
-    run_as = next(one for one in found["comparisons"] if one["against"] == "as run")
-    spent = 0.5 * sum(cell["given"][1] for cell in found["cells"])
-    assert run_as["profit"]["value"] == pytest.approx(3 * run_as["gain"]["value"] - spent)
-
-
-CASES = {
-    "no such file": ("verify no.csv --chosen top", "no.csv"),
-    "nobody says who": ("verify {data} -t arm -y visit", "--chosen"),
-    "no treatment": ("verify {data} --chosen top -y visit", "--treatment"),
-    "a name that is near": ("verify {data} --chosen tip {named}", "Did you mean 'top'?"),
-    "a list without ids": ("verify {data} --list {data} {named}", "--id"),
-    "a list that is no table": ("verify {data} --list {model} {named} --id person", "m.model"),
-    "chances that are none": ("verify {data} --chosen top {named} --propensity age", "age"),
-    "words": ("verify {data} --chosen town {named}", "--chosen"),
-    "the wrong model": ("verify {data} --chosen top -m {data}", "campaign.csv"),
-    "another outcome": ("verify {data} --chosen top -m {model} -y age", "--outcome"),
-    "nobody left to compare": ("verify {all} --chosen top {named}", "untreated"),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_campaign_that_cannot_be_verified(files, campaign, name, tmp_path):
-    line, word = CASES[name]
-    table = pd.read_csv(campaign)
-    table["arm"] = np.where(table["top"] == "yes", "mail", "none")
-    table.to_csv(tmp_path / "all.csv", index=False)
-    named = "-t arm -y visit --treated mail --control none"
-    result = run(
-        line.format(data=campaign, model=files.model, named=named, all=tmp_path / "all.csv")
-    )
-    assert result.stdout == ""
-    assert one_line(result, word)
 
 
 def test_propensities_that_are_contradicted_fail_the_check(files, campaign, tmp_path):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from tests.cli.commands import numbers, result_of, run
+from tests.cli.commands import result_of, run
 from tests.model.trial_table import trial_table
 
 TRIAL = "-t arm -y visit --ignore person --after sent"
@@ -59,21 +59,6 @@ def test_another_control_may_be_named(two, tmp_path):
     assert effect_in(fitted)["value"] < -0.05
     look = result_of(f"monitor {two} --state {tmp_path}/s {LOOK} {named}")
     assert effect_in(look)["upper"] < 0
-
-
-def test_one_arm_of_several_against_the_control(three, tmp_path):
-    found = numbers(f"fit {three} {TRIAL} -m tm -o {tmp_path}/m --treated phone")
-    assert found["result"]["roles"]["arms"] == ["control", "phone"]
-    assert found["fit"]["other_arms"].keys() == {"mail"}
-
-
-def test_the_control_of_a_model_goes_before_the_label(three, tmp_path):
-    model = tmp_path / "m.auucmax"
-    fitted = numbers(f"fit {three} {TRIAL} -m tm -o {model} --treated mail --control phone")
-    assert fitted["fit"]["other_arms"].keys() == {"control"}
-    found = result_of(f"verify {three} -t arm --chosen member --model {model}")
-    n_people = sum(sum(cell["given"]) for cell in found["cells"])
-    assert n_people == fitted["result"]["n_rows"]
 
 
 def test_of_more_labels_all_others_are_arms(three, tmp_path):

@@ -3,13 +3,10 @@
 import json
 
 import duckdb
-import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, numbers, run
 from tests.model.trial_table import trial_table
-
-from auucmax.model import load
 
 COLUMNS = {
     "age": "number", "town": "category", "member": "category", "joined": "date", "spent": "number",
@@ -49,18 +46,6 @@ def test_json_names_the_file_that_was_written(files, tmp_path, to):
     assert path.stat().st_size > 0
 
 
-def test_the_columns_are_those_that_the_query_needs(files):
-    found = numbers(f"export {files.model_without_id} --to sql")
-    names = [column["name"] for column in found["columns"]]
-    with duckdb.connect() as db:
-        db.execute(f"CREATE TABLE rows AS FROM read_csv('{files.new}')")
-        db.execute(f"CREATE TABLE people AS SELECT {', '.join(names)} FROM rows")
-        assert len(db.sql(found["text"]).df()) == 1_000
-        db.execute(f"ALTER TABLE people DROP COLUMN {names[0]}")
-        with pytest.raises(duckdb.BinderException, match=names[0]):
-            db.sql(found["text"])
-
-
 @pytest.mark.parametrize(
     ("keep", "kept"),
     [("", ["person"]), ("--keep age,town", ["age", "town"]), ("--keep all", None)],
@@ -73,42 +58,6 @@ def test_columns_that_pass(files, keep, kept):
         found = db.sql(query).df()
     expected = list(people) if kept is None else kept
     assert set(found) - {"score", "uplift", "arm"} == set(expected)
-
-
-def test_a_name_of_several_lines_stays_in_the_comment(fitted):
-    table = trial_table(1_500).rename(columns={"age": "a\nSELECT 1"})
-    query = run(f"export {fitted(table)} --to sql").stdout
-    with duckdb.connect() as db:
-        db.register("people", table)
-        assert len(db.execute(query).fetchall()) == 1_500
-
-
-@pytest.mark.gate
-def test_names_that_spark_would_replace_are_refused(fitted):
-    own = fitted(trial_table(1_500).rename(columns={"age": "age ${user}"}))
-    for dialect, code in (("spark", 2), ("databricks", 2), ("duckdb", 0)):
-        assert run(f"export {own} --to sql --dialect {dialect}").exit_code == code
-
-
-@pytest.mark.gate
-@pytest.mark.filterwarnings("ignore::UserWarning")  # few rows
-def test_the_default_model_is_exported(fitted, tmp_path):
-    table = trial_table(1_500)
-    path = fitted(table, "auto")
-    model = load(path)
-    for to in ("sql", "json", "onnx"):
-        assert numbers(f"export {path} --to {to} -o {tmp_path}/{to}")["model"] == "auto"
-    with duckdb.connect() as db:
-        db.register("people", table)
-        db.execute(f"CREATE TABLE scored AS {(tmp_path / 'sql').read_text()}")
-        found = db.sql("SELECT score, uplift FROM scored").df()
-    np.testing.assert_allclose(found["score"], model.predict(table), rtol=0, atol=1e-9)
-    np.testing.assert_allclose(found["uplift"], model.uplift(table)[:, 0], rtol=0, atol=1e-8)
-
-
-def test_a_card_is_markdown(files):
-    shown = run(f"export {files.model} --to card").stdout
-    assert shown.startswith("---\nlibrary_name: auucmax\n")
 
 
 @pytest.fixture(scope="module")

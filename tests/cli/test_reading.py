@@ -108,48 +108,6 @@ def test_every_command_takes_them(line, folder, model, tmp_path):
     assert run(filled).exit_code == 2
 
 
-BAD = {
-    "--encoding klingon": "encoding",
-    "--encoding latin-1 --decimal ;": "decimal",
-    "--numeric town": "'town'",
-    "--numeric arm": "--numeric",
-    "--categorical plam": "Did you mean 'plan'?",
-    "--categorical plan --numeric plan": "'plan'",
-}
-
-
-@pytest.mark.parametrize("options", list(BAD))
-def test_what_cannot_be_is_one_line(options, folder, tmp_path):
-    form = "" if "--encoding" in options else FORM
-    line = f"fit {folder}/trial.csv {FIT} --id person {form} {options} -o {tmp_path}/m.model"
-    result = run(line)
-    assert result.exit_code == 2
-    (told,) = [text for text in result.stderr.splitlines() if not text.startswith("note: ")]
-    assert BAD[options] in told
-
-
-def test_a_column_that_cannot_be_decided_gets_a_note(folder):
-    result = run(f"check {folder}/trial.csv {NAMED} --id person --encoding latin-1")
-    assert "note: 'price' of trial.csv is read as texts" in result.stderr
-
-
-@pytest.mark.gate
-def test_numbers_that_are_texts_in_a_list_of_few_people(tmp_path):
-    table = trial_table(2_000, random_state=2).query("arm != 'phone'")
-    table = table.assign(spent=table["spent"].astype(str))
-    table.to_parquet(tmp_path / "trial.parquet")
-    line = f"fit {tmp_path}/trial.parquet {NAMED} --id person -m tm -o {tmp_path}/m.model"
-    assert "'spent' of trial.parquet is read as numbers" in run(line).stderr
-    table.head(5).to_parquet(tmp_path / "new.parquet")
-    table.head(5).to_csv(tmp_path / "new.csv", index=False)
-    lists = []
-    for new in ("new.parquet", "new.csv"):
-        made = run(f"target {tmp_path}/m.model {tmp_path}/{new} --all -s .5 -o {tmp_path}/l.csv")
-        assert made.exit_code == 0, made.stderr
-        lists.append(pd.read_csv(tmp_path / "l.csv"))
-    pd.testing.assert_frame_equal(*lists)
-
-
 def with_points(n, random_state):
     """Incomes as 7.036, which are thousands, and what was spent, with decimal commas."""
     frame = trial_table(n, random_state).drop(columns=["joined", "member"])
@@ -190,9 +148,3 @@ def test_points_that_would_be_read_otherwise_than_in_the_fit_stop(points, model,
         assert not (tmp_path / "list.csv").exists()
     result = run(f"target {line} --share .5 -o {tmp_path}/list.csv --decimal ,")
     assert result.exit_code == 0, result.output
-
-
-def test_points_are_read_as_in_the_fit_without_a_word(points, tmp_path):
-    """Where nobody could tell in the fit either, the same file is taken as it was."""
-    line = f"target {points}/unsure.model {points}/unsure.csv --share .5"
-    assert run(f"{line} -o {tmp_path}/list.csv").exit_code == 0

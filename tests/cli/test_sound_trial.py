@@ -45,25 +45,6 @@ def despite(tables):
     return path, json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("more", ["", "--ignore spent", "--features age,town"])
-def test_no_choice_of_features_hides_a_dependence(tables, more):
-    result = run(f"check {tables}/sorted.csv {NAMED} --id person {more} --quiet")
-    assert result.exit_code == 1
-    assert "spent" in result.stdout
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize(
-    "more", ["--id cents --after pairs", "--groups pairs --id person --after cents"]
-)
-def test_treatment_that_follows_the_id_or_the_group_is_found(tables, more, tmp_path):
-    name = more.split()[1]
-    result = run(f"check {tables}/cents.csv {NAMED} {more}")
-    assert (result.exit_code, name in result.stdout) == (1, True)
-    result = run(f"fit {tables}/cents.csv {FIT} {more} -o {tmp_path}/m.model")
-    assert (result.exit_code, name in result.stderr) == (1, True)
-
-
 @pytest.mark.quick_cases("opened")
 @pytest.mark.parametrize(
     ("name", "column"),
@@ -112,55 +93,3 @@ def test_scores_of_a_table_that_is_no_trial_get_no_certificate(tables):
     found = result_of(f"evaluate {tables}/known.csv --score-column age {NAMED}")
     assert found["failed_check"]
     assert found["arms"][0]["certificate"] is None
-
-
-def checks_of(result):
-    return {test["name"] for test in result["arms"][0]["check"]["tests"]}
-
-
-@pytest.mark.gate
-def test_missing_outcomes_are_compared_between_the_arms(tables, tmp_path):
-    assert run(f"check {tables}/lost.csv {NAMED} --id person").exit_code == 1
-    line = f"fit {tables}/lost.csv {FIT} --id person -o {tmp_path}/m.model"
-    refused = run(line)
-    assert (refused.exit_code, "'visit'" in refused.stderr) == (2, True)
-    assert run(f"{line} --drop-missing-outcomes").exit_code == 1
-
-
-@pytest.mark.gate
-def test_rows_whose_outcome_is_not_known_yet_are_left_out(tables, tmp_path):
-    assert run(f"check {tables}/open.csv {NAMED} --id person").exit_code == 0
-    model = tmp_path / "m.model"
-    line = f"fit {tables}/open.csv {FIT} --id person --drop-missing-outcomes -o {model}"
-    found = numbers(line)
-    table = pd.read_csv(tables / "open.csv")
-    known = table[(table["arm"] != "phone") & table["visit"].notna()]
-    assert found["result"]["n_rows"] == len(known)
-    mean = known[known["arm"] == "mail"]["visit"].mean()
-    assert found["result"]["arms"][0]["rows"][1]["mean"] == pytest.approx(mean)
-    assert sum(found["fit"]["without_outcome"]) == (table["arm"] != "phone").sum() - len(known)
-    assert "missing outcomes" in checks_of(found["result"])
-    # The model remembers it: its own file is recognised.
-    assert result_of(f"evaluate {model} {tables}/open.csv") == found["result"]
-
-
-@pytest.mark.gate
-def test_lower_is_better(tables, tmp_path):
-    higher, lower = tmp_path / "higher.model", tmp_path / "lower.model"
-    run(f"fit {tables}/fair.csv {FIT} --id person -o {higher}")
-    run(f"fit {tables}/relapse.csv {FIT} --id person --lower-is-better -o {lower}")
-    found = [result_of(f"evaluate {model}") for model in (higher, lower)]
-    first, second = (one["arms"][0] for one in found)
-    for name in ("auuc", "gain", "effect", "certificate"):
-        assert first[name] == second[name]
-    # Means are those of the table.
-    assert first["rows"][1]["mean"] == pytest.approx(1 - second["rows"][1]["mean"])
-    lists = []
-    for model in (higher, lower):
-        run(f"target {model} {tables}/fair.csv -s .3 -o {tmp_path}/list.csv")
-        lists.append(pd.read_csv(tmp_path / "list.csv"))
-    pd.testing.assert_frame_equal(*lists)
-    again = result_of(f"evaluate {lower} {tables}/relapse.csv --lower-is-better")
-    assert again == found[1]
-    refused = run(f"evaluate {higher} --lower-is-better")
-    assert (refused.exit_code, "--lower-is-better" in refused.stderr) == (2, True)

@@ -4,30 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import numbers, result_of, run
-from tests.model.trial_table import trial_table
 
 from auucmax import InputError, load
 from auucmax.data import databases
 from auucmax.data.reading import read_table
-
-
-@pytest.mark.gate
-def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_path):
-    own = tmp_path / "own.csv"
-    pd.read_csv(files.trial).query("arm != 'phone'").to_csv(own, index=False)
-    command = f"target {files.model} {own} -s .3 -o {tmp_path}/list.csv"
-    found = result_of(command)
-    gain = found["decision"]["plan"]["gain"]["value"]
-    assert pd.read_csv(tmp_path / "list.csv")["uplift"].sum() == pytest.approx(gain)
-    assert found["uplift"] == pytest.approx(gain)
-    # So they are without arm and outcome, in any order; as many other people are not.
-    pd.read_csv(own).drop(columns=["arm", "visit"]).sample(frac=1.0).to_csv(own, index=False)
-    again = result_of(command)
-    assert again["is_own"]
-    assert again["uplift"] == pytest.approx(gain)
-    others = trial_table(4_000, random_state=77)[: again["decision"]["plan"]["n_people"]]
-    others.drop(columns=["arm", "visit"]).to_csv(own, index=False)
-    assert not result_of(command)["is_own"]
 
 
 def test_a_share_a_budget_and_the_highest_profit(files, tmp_path):
@@ -72,48 +52,6 @@ def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     (tmp_path / "none.csv").write_text("person,why\n")  # nobody
     assert result_of(f"{command} --exclude {tmp_path}/none.csv")["n_excluded"] == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "list.csv"), everybody)
-
-
-@pytest.mark.gate
-def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
-    """A file without a header, a model without ids, ids of everybody: nothing is written."""
-    command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
-    (tmp_path / "plain.txt").write_text("p5\np6\n")
-    (tmp_path / "other.csv").write_text("person\n7\n8\n")
-    pd.read_csv(files.new)[["person"]].to_csv(tmp_path / "all.csv", index=False)
-    for model, out, word in (
-        (files.model, "plain.txt", "'person'"),
-        (files.model_without_id, "all.csv", "--exclude"),
-        (files.model, "all.csv", "--exclude"),
-        (files.model, "other.csv", "--exclude"),
-        (files.model, "absent.csv", "absent.csv"),
-    ):
-        refused = run(f"{command.format(model=model)} {tmp_path}/{out}")
-        assert refused.exit_code == 2
-        assert word in refused.stderr
-        assert not (tmp_path / "list.csv").exists()
-
-
-@pytest.mark.gate
-def test_repeated_people_are_listed_once(files, tmp_path):
-    new = pd.read_csv(files.new, dtype=str)  # numbers as they are written
-    again = new.head(3).assign(age="20")  # by other features they would be elsewhere on the list
-    pd.concat([new, again]).to_csv(tmp_path / "twice.csv", index=False)
-    command = f"target {files.model} {tmp_path}/twice.csv -s .3 -o {tmp_path}/twice-list.csv"
-    assert result_of(command)["n_repeated"] == 3
-    assert result_of(f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv")[
-        "n_repeated"
-    ] == 0  # fmt: skip
-    assert (tmp_path / "twice-list.csv").read_text() == (tmp_path / "list.csv").read_text()
-
-
-def test_people_without_an_id_are_counted(files, tmp_path):
-    new = pd.read_csv(files.new)
-    new["person"] = new["person"].astype(object)
-    new.loc[:4, "person"] = None
-    new.to_csv(tmp_path / "blank.csv", index=False)
-    line = f"target {files.model} {tmp_path}/blank.csv -s .3 -o {tmp_path}/list.csv"
-    assert result_of(line)["n_nameless"] == 5
 
 
 def test_reasons_and_everyone(files, tmp_path):

@@ -24,81 +24,12 @@ def folder(tmp_path_factory):
     return place
 
 
-@pytest.mark.gate
-def test_without_the_propensities_the_check_fails(folder):
-    for hidden in ("", " --ignore chance", " --after chance"):
-        result = run(f"check {folder}/trial.csv {NAMED} --ignore person{hidden}")
-        assert (result.exit_code, "kind" in result.output) == (1, True)
-    refused = run(f"fit {folder}/trial.csv {NAMED} --id person -m tm -o {folder}/no.model")
-    assert refused.exit_code == 1
-    assert not (folder / "no.model").exists()
-
-
-def test_with_the_propensities_the_effect_is_right(folder):
-    found = result_of(f"check {folder}/trial.csv {NAMED} --id person --propensity chance")
-    effect = found["arms"][0]["effect"]
-    truth = 0.2 * 27 / 62
-    assert abs(effect["value"] - truth) < 4 * effect["se"]
-    raw = two_strata().groupby("mail")["visit"].mean()
-    assert raw[1] - raw[0] - truth > 10 * effect["se"]
-
-
 def test_evaluate_and_report_know_them(folder):
     for data in ("", f"{folder}/new.csv"):
         (arm,) = result_of(f"evaluate {folder}/m.model {data}")["arms"]
         assert arm["propensity"] == pytest.approx([0.2, 0.8])
         assert arm["certificate"] is not None
     assert run(f"report {folder}/m.model -o {folder}/r.html").exit_code == 0
-
-
-@pytest.mark.gate
-def test_new_rows_may_have_propensities_of_their_own(folder):
-    """A model of a trial with one probability for all, judged on rows of two strata."""
-    table = two_strata(random_state=4)
-    rng = np.random.default_rng(0)
-    mail = rng.random(len(table)) < 0.5
-    visit = rng.random(len(table)) < 0.2 + 0.2 * mail * (table["age"] < 45)
-    even = table.assign(mail=mail.astype(int), visit=visit.astype(int)).drop(columns="chance")
-    even.to_csv(folder / "even.csv", index=False)
-    assert (
-        run(f"fit {folder}/even.csv {NAMED} --id person -m tm -o {folder}/e.model").exit_code == 0
-    )
-    how = f"{folder}/e.model {folder}/new.csv"
-    assert not result_of(f"evaluate {how} --propensity chance")["failed_check"]
-    assert result_of(f"evaluate {how}")["failed_check"]
-    assert run(f"report {how} --propensity chance -o {folder}/e.html").exit_code == 0
-
-
-@pytest.mark.gate
-def test_scores_of_any_origin_are_judged_by_the_propensities(folder):
-    table = two_strata(random_state=2)
-    table.assign(score=-table["age"]).to_csv(folder / "scored.csv", index=False)
-    how = f"{folder}/scored.csv {NAMED} --score-column score"
-    found = result_of(f"evaluate {how} --propensity chance")
-    assert not found["failed_check"]
-    assert found["arms"][0]["gain"]["lower"] > 0
-    assert result_of(f"evaluate {how}")["failed_check"]
-
-
-def test_the_model_knows_the_column_and_does_not_use_it(folder):
-    roles = load(folder / "m.model").roles
-    assert roles.propensity == (("", "chance"),)
-    assert "chance" not in (*roles.features, *roles.ignored)
-    new = two_strata(500, random_state=3).drop(columns=["chance", "mail", "visit"])
-    new.to_csv(folder / "people.csv", index=False)
-    listed = run(f"target {folder}/m.model {folder}/people.csv --share .3 -o {folder}/l.csv")
-    assert listed.exit_code == 0, listed.output
-    missing = run(f"evaluate {folder}/m.model {folder}/people.csv")
-    assert (missing.exit_code, missing.output.count("\n")) == (2, 1)
-
-
-@pytest.mark.gate
-def test_models_are_compared_by_the_propensities(folder):
-    how = f"{folder}/trial.csv {NAMED} --ignore person --models tm,response --splits 3"
-    assert run(f"compare {how}").exit_code == 1
-    models = result_of(f"compare {how} --propensity chance")["models"]
-    # Regulars respond, and gain nothing by treatment.
-    assert models["tm"]["mean_auuc"] > models["response"]["mean_auuc"]
 
 
 @pytest.mark.parametrize(
@@ -121,18 +52,6 @@ def test_wrong_propensities_are_refused(tmp_path, command, change, code, word):
     assert result.exit_code == code
     assert word in result.output.splitlines()[0]
     assert not (tmp_path / "m.model").exists()
-
-
-@pytest.mark.gate
-def test_other_mistakes_name_the_option(folder):
-    for more, word in (
-        ("--propensity visit", "--propensity"),
-        ("--propensity chanc", "'chanc'"),
-        ("--propensity chance --expected-share .5", "expected"),
-    ):
-        result = run(f"check {folder}/trial.csv {NAMED} --id person {more}")
-        assert (result.exit_code, result.output.count("\n")) == (2, 1)
-        assert word in result.output
 
 
 @pytest.mark.gate

@@ -99,15 +99,6 @@ def test_a_list_is_advice_only_where_its_gain_or_profit_is_significant(model, ne
     assert lost.decision.state == State.LOSS
 
 
-def test_a_budget_pays_for_as_many_as_it_does(model, new):
-    found = model.target(new, budget=100, cost=0.3)
-    assert found.n_treated == 333
-    assert found.plan.spend == pytest.approx(99.9)
-    same = model.target(new, share=0.333, cost=0.3)
-    pd.testing.assert_frame_equal(found.people, same.people)
-    assert found.plan.gain == same.plan.gain
-
-
 def test_without_share_and_budget_the_expected_profit_is_highest(model, new):
     best = model.target(new, cost=0.15, value=1)
     profits = [

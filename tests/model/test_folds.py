@@ -10,14 +10,12 @@ from auucmax._errors import InputError
 from auucmax._progress import Work
 from auucmax.data.pair import Pair, row_keys
 from auucmax.encoding.columns import fold_of
-from auucmax.estimators import TwoModels
 from auucmax.model.folds import (
     LEAST,
     Recipe,
     cross_fit,
     fewest_rows,
     number_of_folds,
-    ranks_among,
     ranks_within,
     train,
 )
@@ -172,13 +170,6 @@ def test_means_of_categories_come_from_other_rows_than_those_that_are_scored():
     assert (seen[0][~of_three] != seen[2][~of_three]).any()
 
 
-def test_several_models_share_an_encoder():
-    pair = pair_of(trial_table(1_500), **NAMES, id="person")
-    both = crossed(pair, {"a": TwoModels, "b": TwoModels}, recipe_of(2), with_chunks=False)
-    np.testing.assert_array_equal(both.ranks["a"], both.ranks["b"])
-    assert both.parts == []
-
-
 def test_a_group_is_in_one_fold():
     table = households(300).sample(frac=1, random_state=0)
     pair = pair_of(table, **NAMES, id="person", groups="home")
@@ -186,9 +177,3 @@ def test_a_group_is_in_one_fold():
     assert len(np.unique(pair.groups)) == len(np.unique(pair.groups * 1_000 + home)) == 300
     fold = recipe_of().folds(pair.keys)
     assert (pd.Series(fold).groupby(home).nunique() == 1).all()
-
-
-def test_ranks_among_others_are_ranks_within_a_fold():
-    score = np.random.default_rng(0).integers(0, 9, 200).astype(float)
-    within = ranks_within(score, np.zeros(200, dtype=int))
-    np.testing.assert_allclose(ranks_among(score, score), within)

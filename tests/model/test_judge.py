@@ -80,15 +80,6 @@ def test_shares_of_weighted_rows_have_rows_enough_between_them():
         assert min(inside.sum(), (~inside).sum()) >= LEAST_ROWS
 
 
-def test_few_rows_have_few_parts():
-    few = auucmax.make_trial(200, n_features=4, random_state=0)
-    score = few.X.iloc[:, 0].to_numpy()
-    found = arm_evidence(pair_of(few.y, few.treatment == 1, score), score, check=None)
-    assert 1 < len(found.curve.spend) < 8
-    assert len(found.deciles.n_rows) == len(found.curve.spend) - 1
-    assert all(rows >= 2 * LEAST_ROWS for rows in found.deciles.n_rows)
-
-
 def test_folds_double_the_variance_of_the_gain(judged):
     once, twice = (
         arm_evidence(*judged, check=None, cross_fitted=crossed) for crossed in (False, True)
@@ -149,24 +140,6 @@ def test_ends_of_a_ratio_are_where_the_difference_is_just_significant():
     wide = _ratios(uplift_band(y, score, treatment=t, shares=EVERY_PERCENT))
     assert wide[30].lower < found.lower - 0.1 * (found.upper - found.lower)
     assert (wide[100].value, wide[100].lower, wide[100].upper) == pytest.approx((1, 1, 1))
-
-
-def test_no_ratio_unless_the_effect_is_above_zero():
-    y, score, t = rows_of_constant_effect(500, np.random.default_rng(0), effect=0.0)
-    band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0])
-    assert _ratios(band) == (None, None)
-
-
-@pytest.mark.gate
-def test_the_interval_of_a_ratio_covers():
-    """With one effect for all, the top 30% have exactly 30% of it."""
-    rng, covered, runs = np.random.default_rng(0), 0, 600
-    for _ in range(runs):
-        y, score, t = rows_of_constant_effect(1500, rng)
-        band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0], random_state=0)
-        found = _ratios(band)[0]
-        covered += found.lower <= 0.3 <= found.upper
-    assert abs(covered / runs - 0.95) < 3 * np.sqrt(0.95 * 0.05 / runs)
 
 
 @pytest.mark.gate

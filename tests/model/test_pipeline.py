@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.model.arms_table import COSTS, arms_table, unequal_arms
 from tests.model.trial_table import households, trial_table, two_strata
@@ -15,7 +14,7 @@ from auucmax._progress import Work
 from auucmax.data import FailedCheckError
 from auucmax.data.pair import Pair, row_keys
 from auucmax.estimators import TwoModels
-from auucmax.model.folds import cross_fit, number_of_folds, ranks_within, train
+from auucmax.model.folds import cross_fit, train
 from auucmax.model.registry import COMPARABLE, MODELS
 from auucmax.results import Basis, Kind, Missing, Why
 from auucmax.targeting import calibrate
@@ -170,14 +169,6 @@ def test_same_seed_same_model(trial, model):
     assert fit(trial, random_state=1).recipe.key != model.recipe.key
 
 
-@pytest.mark.gate
-def test_order_of_rows_does_not_matter_with_ids(table, trial, model):
-    again = fit(read(table.sample(frac=1, random_state=1)))
-    np.testing.assert_allclose(again.predict(trial.X), model.predict(trial.X), atol=1e-9)
-    assert again.evidence.arms[0].gain.value == pytest.approx(model.evidence.arms[0].gain.value)
-    assert again.checksum == model.checksum
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[] if n == "tm" else [pytest.mark.gate]) for n in MODELS],
@@ -232,17 +223,6 @@ def test_money(money, tmp_path):
     assert caught.value.parameter == "model"
     narrow = fit(read(money, outcome_range=(0, 1))).evidence.arms[0]
     assert narrow.missing.why == Why.NARROW_RANGE
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("hold_out", [0.0, 0.4])
-def test_a_range_of_money_gives_a_certificate(money, hold_out):
-    model = fit(read(money, outcome_range=(0, 100)), "shrunk", hold_out=hold_out)
-    certificate = model.evidence.arms[0].certificate
-    assert certificate.counted == (0, 100)
-    own = money.loc[money["arm"] != "phone", "visit"]
-    share = (own - 100).clip(lower=0).sum() / own.sum()
-    assert certificate.beyond == pytest.approx(share, abs=0.0 if not hold_out else 0.02)
 
 
 @pytest.mark.gate
@@ -320,15 +300,6 @@ def by_home(homes):
     return fit(read(homes, groups="home"))
 
 
-def test_a_group_is_in_one_fold_and_no_feature(homes, by_home):
-    assert by_home.roles.features == ("x0", "x1", "x2")
-    trial = read(homes, groups="home")
-    _, found = apart(by_home, trial)
-    assert (pd.Series(found.fold).groupby(homes["home"]).nunique() == 1).all()
-    with pytest.warns(UserWarning, match="new to the model"):
-        assert by_home.evaluate(homes.iloc[::-1]) is by_home.evidence
-
-
 def test_intervals_and_certificate_are_by_group(homes, by_home):
     trial = read(homes, groups="home")
     pair, found = apart(by_home, trial)
@@ -343,16 +314,6 @@ def test_intervals_and_certificate_are_by_group(homes, by_home):
     assert own.n_groups == homes["home"].nunique()
     assert own.certificate is not None
     assert own.cuts is None  # proven for independent rows
-
-
-@pytest.mark.gate
-def test_groups_with_both_arms_have_intervals_and_no_certificate(homes):
-    mixed = homes.assign(arm=np.random.default_rng(0).choice(["mail", "none"], len(homes)))
-    for hold_out in (0.0, 0.4):
-        (own,) = fit(read(mixed, groups="home"), hold_out=hold_out).evidence.arms
-        assert own.certificate is None
-        assert own.missing == Missing(why=Why.MIXED_GROUPS)
-        assert own.effect.lower is not None
 
 
 @pytest.mark.gate
@@ -417,24 +378,6 @@ def test_models_are_trained_with_the_weights(strata, of_strata):
     weight = np.where(arm, share / chance, (1 - share) / (1 - chance))
     alone = TwoModels().fit(X, strata["visit"], treatment=strata["mail"], sample_weight=weight)
     np.testing.assert_allclose(of_strata.predict(strata), alone.predict(X), atol=1e-6)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("hold_out", [0.0, 0.4])
-def test_a_propensity_far_beyond_the_others_leaves_no_certificate(strata, hold_out):
-    trial = auucmax.read_trial(strata, **STRATA)
-    plain = fit(trial, hold_out=hold_out)
-    assert plain.evidence.arms[0].certificate is not None
-    held_out = np.ones(len(strata), dtype=bool)
-    if hold_out:
-        held_out = plain.recipe.held_out(row_keys(trial, plain.recipe.key))
-    found = []
-    for k in (3, 50, 200):  # some row is in the part that sizes bets: others are not
-        rare = strata.copy()
-        rare.loc[rare.index[np.flatnonzero(held_out)[k]], "chance"] = 0.01
-        (own,) = fit(auucmax.read_trial(rare, **STRATA), hold_out=hold_out).evidence.arms
-        found.append(own.missing == Missing(why=Why.EXTREME_PROPENSITY))
-    assert any(found)
 
 
 # Several arms
@@ -506,16 +449,6 @@ def test_options_that_do_not_fit_several_arms(arms_trial, options, parameter):
         fit(arms_trial, **options)
 
 
-def test_several_arms_on_new_rows(arms_trial, arms_model):
-    with pytest.warns(UserWarning, match="new to the model"):
-        assert arms_model.evaluate(arms_trial) is arms_model.evidence
-    new = arms_table(2_000, random_state=5)
-    found = arms_model.evaluate(new.assign(person="n" + new["person"]))
-    assert found.basis == Basis.NEW_ROWS
-    assert found.policy.curve.costs == (1.0, 2.0)
-    assert {one.against: one.difference for one in found.policy.contrasts}["random"].lower > 0
-
-
 @pytest.mark.gate
 def test_arms_with_unequal_propensities():
     table = unequal_arms(6_000)
@@ -536,19 +469,3 @@ def test_a_category_that_only_another_arm_has(arms_trial):
 
 
 # Folds
-
-
-def test_ranks_are_within_folds_and_ties_share_one():
-    rng = np.random.default_rng(0)
-    score, fold = rng.integers(0, 5, 200).astype(float), rng.integers(0, 3, 200)
-    found = ranks_within(score, fold)
-    for k in range(3):
-        own = score[fold == k]
-        slow = [np.mean(own < s) + np.mean(own == s) / 2 for s in own]
-        np.testing.assert_allclose(found[fold == k], slow)
-
-
-def test_few_rows_have_more_folds(table):
-    few = read(table[table["arm"] != "phone"].groupby(["arm", "visit"]).head(28))
-    (pair,) = Pair.each(few, row_keys(few, "0123456789abcdef"))
-    assert number_of_folds(pair, "0123456789abcdef") > 5

@@ -104,21 +104,3 @@ def test_target_lists_them_beside_the_people_they_belong_to():
     plain = model.target(people, share=0.3)
     assert "reasons" not in plain.people
     pd.testing.assert_frame_equal(plain.people, found.people.drop(columns="reasons"))
-
-
-@pytest.mark.gate
-def test_reasons_belong_to_their_people_though_some_stand_twice():
-    rng = np.random.default_rng(0)
-    people = table(800).assign(person=np.arange(800))
-    treated = rng.integers(0, 2, 800)
-    chance = 0.2 + 0.5 * treated * (people["shop"] == "b")
-    trial = people.assign(mail=treated, visit=(rng.random(800) < chance).astype(int))
-    model = fit(read_trial(trial, treatment="mail", outcome="visit", id="person"), "tm")
-    twice = pd.concat([people.iloc[:5], people], ignore_index=True)
-    found = model.target(twice, share=0.3, reasons=True, exclude=[7]).chosen()
-    once = model.target(people, share=0.3, reasons=True, exclude=[7]).chosen()
-    assert found["person"].tolist() == once["person"].tolist()
-    shop = people.set_index("person")["shop"][found["person"]]
-    named = found["reasons"].str.extract(r"shop = (\w)")[0]
-    assert named.notna().mean() > 0.9
-    assert (named.dropna().to_numpy() == shop.to_numpy()[named.notna()]).all()

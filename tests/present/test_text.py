@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.present.cases import CASES, FOLDER, chosen, model, snapshot, table, trial
+from tests.present.cases import CASES, FOLDER, chosen, snapshot, table, trial
 
 from auucmax.present.brief import as_json, brief, html, text
-from auucmax.results import Brief, Estimate, Kind, Outcome, State
+from auucmax.results import Brief, Estimate, State
 
 EVIL = "<script>alert(1)</script>\x1b[2J"
 
@@ -27,25 +27,6 @@ def test_json_has_the_result_and_its_words(name):
     found = json.loads(json.dumps(as_json(result), allow_nan=False))
     assert set(found) >= {"result", "brief"}
     assert Brief.from_json(found["brief"]) == brief(result)
-
-
-def test_a_result_prints_its_words():
-    found = model("works")
-    assert str(found.evidence) == text(found.evidence)
-    assert str(chosen("works", share=0.3).decision) == text(chosen("works", share=0.3).decision)
-    assert found.evidence._repr_html_() == html(found.evidence)
-
-
-def test_the_state_of_a_decision_and_its_first_words_agree():
-    for name, start in {
-        "target_share": "Treat 600",
-        "target_loss": "Do not treat",
-        "target_unclear": "No clear gain",
-        "target_nobody": "Treat nobody",
-    }.items():
-        found = CASES[name]()
-        assert brief(found).verdict.startswith(start)
-        assert found.decision.is_good == start.startswith("Treat 6")
 
 
 def test_an_interval_that_contradicts_the_guarantee_is_not_shown():
@@ -71,9 +52,3 @@ def test_names_from_data_cannot_steer_a_terminal_or_a_notebook():
 def test_only_results_have_words():
     with pytest.raises(TypeError, match="known kind"):
         brief(object())
-
-
-def test_the_file_of_the_model_is_named_in_the_next_step():
-    found = Brief(verdict="Done.", next_step="auucmax report MODEL")
-    assert text(found, file="a.auucmax").endswith("auucmax report a.auucmax")
-    assert Outcome(name="visit", kind=Kind.BINARY).gain == "visit"

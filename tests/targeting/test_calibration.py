@@ -1,4 +1,3 @@
-from contextlib import nullcontext
 from dataclasses import asdict
 
 import numpy as np
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax.data import make_trial
-from auucmax.metrics.functions import uplift_by_decile
 from auucmax.results import read_json
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.calibration import NOISE, scaled_to_gain
@@ -136,17 +134,6 @@ def test_weights_are_copies_but_no_more_rows(rows):
     assert (one <= other + 1e-9).all()
 
 
-def test_on_levels_it_is_close_to_the_difference_of_means_of_each():
-    rng = np.random.default_rng(3)
-    score, treated = rng.integers(0, 3, 30_000).astype(float), rng.random(30_000) < 0.3
-    y = 20 + score * treated + rng.normal(size=30_000)
-    found = calibrate(y, score, treatment=treated)
-    assert found.score == (0, 1, 2)
-    table = uplift_by_decile(y, score, treatment=treated, bins=3)
-    # The arms' unequal numbers in a level leave some .01 of y - m; of y itself, some .2.
-    assert list(found.uplift) == pytest.approx(table["uplift"].tolist()[::-1], abs=0.05)
-
-
 def test_a_score_that_ranks_backwards_gets_one_value_and_says_so():
     trial = make_trial(20_000, heterogeneity=1.0, random_state=0)
     found = calibrate(trial.y, -trial.effect, treatment=trial.treatment)
@@ -168,15 +155,6 @@ def test_few_rows_or_one_score_give_the_average_effect_with_a_warning():
     assert found([0, 9]).tolist() == [0, 0]
     with pytest.warns(UserWarning, match="everybody gets the average effect"):
         calibrate(y, [1, 1, 1, 1], treatment=treated, min_rows=1)
-
-
-@pytest.mark.parametrize(("rarer", "bins"), [(39, 1), (40, 2), (60, 3), (400, 4), (5_000, 10)])
-def test_bins_of_few_rows_and_of_many(rarer, bins):
-    score, treated = np.arange(2 * rarer) // 2, np.arange(2 * rarer) % 2 == 1
-    context = pytest.warns(UserWarning, match="20 rows of each arm") if bins == 1 else nullcontext()
-    with context:
-        found = calibrate(score * treated, score, treatment=treated)
-    assert len(found.score) == found.n_values == bins
 
 
 def test_noise_is_drawn_in_and_real_differences_are_kept():
@@ -219,15 +197,6 @@ def test_knots_of_wide_integers_are_scores_and_not_ranks():
     assert found.n_values == 2
 
 
-def test_scores_that_are_no_numbers_are_refused():
-    found = Calibration((0.0,), (1.0,), 1.0, 2, 1, 1)
-    assert found(3) == 1.0
-    with pytest.raises(ValueError, match="without missing values"):
-        found([np.nan])
-    with pytest.raises(ValueError, match="min_rows should be a whole number"):
-        calibrate([1, 0], [1, 0], treatment=[1, 0], min_rows=0)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -245,18 +214,6 @@ def test_a_damaged_dictionary_is_refused(change, message):
     assert read_json(tuple[Calibration], [good])[0].n_rows == 20
     with pytest.raises(ValueError, match=message):
         read_json(tuple[Calibration], [good | change])
-
-
-def test_groups_of_one_row_change_nothing():
-    trial = make_trial(3_000, random_state=1)
-    given = {"treatment": trial.treatment}
-    score = trial.X["x0"]
-    plain = calibrate(trial.y, score, **given)
-    assert plain.n_values > 1
-    names = np.random.default_rng(0).permutation(3_000)
-    grouped = calibrate(trial.y, score, groups=names, **given)
-    assert grouped.score == plain.score
-    assert grouped.uplift == pytest.approx(plain.uplift)
 
 
 def test_copies_of_rows_add_nothing_if_groups_tell_them():

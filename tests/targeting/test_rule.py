@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.model.arms_table import arms_table
 from tests.model.trial_table import trial_table
 
@@ -185,11 +183,3 @@ def test_several_arms_have_the_same_rule(two_arms):
     assert worth.plan.missing == Missing(why=Why.OTHER_COSTS)
     assert worth.plan.gain is worth.plan.profit is worth.better is None
     assert not str(worth).startswith("Treat nobody")
-
-
-@given(st.lists(st.tuples(*[st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0])] * 2), min_size=1))
-def test_what_is_better_is_significant(ends):
-    plans = [plan_of((min(own), max(own))) for own in ends]
-    good = [plan for plan in plans if plan.gain.lower > 0]
-    best = max(plans, key=lambda plan: plan.gain.lower)
-    assert (best.gain.lower > 0) == bool(good)
