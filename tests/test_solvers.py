@@ -256,3 +256,10 @@ def test_a_search_that_gets_nowhere_ends():
     rough = Rough()
     minimise_over_ball(rough, 1.0, start=np.zeros(3), method="projected", max_steps=20)
     assert rough.n_asked <= 45
+
+
+def test_a_start_that_is_known_to_be_the_minimum_asks_for_nothing():
+    known = Answer(1.0, np.zeros(2), np.eye(2))
+    found = minimise_over_ball(None, np.inf, start=np.zeros(2), known=known)
+    assert found.converged
+    assert (found.value, found.n_evaluations) == (1.0, 0)

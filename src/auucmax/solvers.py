@@ -107,23 +107,17 @@ def minimise_over_ball(
     >>> solution.w.round(6).tolist(), round(solution.multiplier, 6), solution.converged
     ([0.6, 0.8], 4.0, True)
     """
-
-    n_evaluations = 0
-
-    def answer(asked: Ask) -> Answer:
-        nonlocal n_evaluations
+    asking, n_evaluations = solver(radius, start=start, method=method, **options), 0
+    answer: Any = None  # which starts the generator
+    while True:
+        try:
+            asked = asking.send(answer)
+        except StopIteration as stop:  # at once, where the start is known to be the minimum
+            return replace(stop.value, n_evaluations=n_evaluations)
         n_evaluations += not asked.hessian  # asked for where value and gradient are known
         # Only objectives that have a Hessian are minimised by Newton's method.
         hessian = objective.hessian(asked.w) if asked.hessian else None  # type: ignore[attr-defined]
-        return Answer(*objective.value_and_gradient(asked.w), hessian)
-
-    asking = solver(radius, start=start, method=method, **options)
-    asked = next(asking)
-    while True:
-        try:
-            asked = asking.send(answer(asked))
-        except StopIteration as stop:
-            return replace(stop.value, n_evaluations=n_evaluations)
+        answer = Answer(*objective.value_and_gradient(asked.w), hessian)
 
 
 def solver(
