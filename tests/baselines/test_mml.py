@@ -112,20 +112,6 @@ def test_half_of_each_arm_keeps_its_outcome_and_the_other_half_its_treatment(mon
     assert all(len(sample.label) == 4000 for sample in joint)
 
 
-def test_labels_that_were_dropped_are_not_used(rows, monkeypatch):
-    X, y, t = rows
-    numbered = np.column_stack([np.arange(len(y)), X])
-    outcomes, _ = samples(numbered, y, t, monkeypatch, random_state=3)
-    gives_y = np.isin(np.arange(len(y)), outcomes.X[:, 0])
-    model = MinimaxLinear(random_state=3, scale="none").fit(X, y, treatment=t)
-    other = np.where(gives_y, y, 100.0)
-    same = MinimaxLinear(random_state=3, scale="none").fit(X, other, treatment=t)
-    assert np.array_equal(model.coef_, same.coef_)
-    different = np.where(gives_y, 1 - y, y)
-    changed = MinimaxLinear(random_state=3).fit(X, different, treatment=t)
-    assert not np.allclose(model.coef_, changed.coef_)
-
-
 def test_joint_design_without_regularisation_is_the_transformed_outcome(rows):
     X, y, t = rows
     assert t.mean() == 0.5
@@ -148,26 +134,6 @@ def test_it_ranks(design, share):
     model.fit(train.X, train.y, treatment=train.treatment)
     result = auuc_inference(test.y, model.predict(test.X), treatment=test.treatment)
     assert result.gain > 3 * result.gain_standard_error
-
-
-@pytest.mark.parametrize("scale", ["min-max", "column-l2", "unit-rows", "none"])
-def test_scores_are_those_of_the_scaled_features(rows, scale):
-    X, y, t = rows
-    model = MinimaxLinear(scale=scale, random_state=0).fit(X, y, treatment=t)
-    Z = (model.scaling_.rows(X) - model.scaling_.shift) * model.scaling_.factor
-    alpha = model.solution_.alpha
-    assert model.predict(X) == pytest.approx(Z @ alpha[:-1] + alpha[-1], abs=1e-9)
-
-
-def test_seeds(rows):
-    X, y, t = rows
-    first, same, other = (
-        MinimaxLinear(random_state=seed).fit(X, y, treatment=t).coef_ for seed in (0, 0, 1)
-    )
-    assert np.array_equal(first, same)
-    assert not np.allclose(first, other)
-    generator = MinimaxLinear(random_state=np.random.default_rng(0)).fit(X, y, treatment=t)
-    assert np.array_equal(generator.coef_, first)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,7 @@
 """TARNet, CFRNet, BNN, GANITE: their formulas, distances of arms, the game of GANITE, training."""
 
-import io
-import multiprocessing
-import pickle
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,22 +11,18 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from auucmax import auuc_inference, make_trial
-from auucmax._progress import quiet
 from auucmax.baselines import GANITE, CFRNet, TARNet
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'auucmax[deep]'")
 
 from auucmax.baselines.torch_networks import (  # noqa: E402
     IPMS,
-    Adam,
     Game,
     TensorRows,
     TwoArms,
-    initialise,
     mmd_linear,
     mmd_rbf,
     one_output,
-    split_rows,
     wasserstein,
 )
 
@@ -108,19 +100,6 @@ def test_score_is_the_difference_of_the_arms(name, outcome):
     assert model.predict(trial.X) == pytest.approx((treated - control)[:, 0], abs=1e-9)
 
 
-def test_a_score_does_not_depend_on_the_rows_around_it(quick):
-    trial = small_trial()
-    X = trial.X.to_numpy()
-    model = quick.fit(X, trial.y, treatment=trial.treatment)
-    np.testing.assert_allclose(model.predict(X)[7:9], model.predict(X[7:9]), rtol=0, atol=1e-14)
-
-
-def test_smallest_batches_can_be_trained_on():
-    trial = small_trial(treatment_share=0.2)
-    model = TARNet(shared=(4,), heads=(), batch_size=2, max_epochs=1, random_state=0)
-    assert np.isfinite(fitted(model, trial).predict(trial.X)).all()
-
-
 def test_one_warning_of_a_lost_penalty():
     trial = small_trial(treatment_share=0.1)
     model = CFRNet(**SMALL | {"batch_size": 10}, max_epochs=2, random_state=0)
@@ -156,17 +135,6 @@ def test_same_seed_same_network_and_torch_is_left_as_it_was(quick):
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_history_and_attributes(quick):
-    trial = small_trial()
-    model = fitted(quick, trial)
-    assert model.n_epochs_ == len(model.history_["train"]) == len(model.history_["validation"])
-    assert all(np.isfinite(losses).all() for losses in model.history_.values())
-    again = pickle.loads(pickle.dumps(model))
-    assert (again.predict(trial.X) == model.predict(trial.X)).all()
-    if isinstance(model, GANITE):
-        assert len(model.history_["generator"]) == len(model.history_["discriminator"]) == 2
-
-
 def test_alpha_0_is_tarnet():
     trial = small_trial()
     tarnet = fitted(clone(QUICK["TARNet"]), trial).predict(trial.X)
@@ -187,16 +155,6 @@ def test_weights_equal_repetition_without_chance(quick):
     repeated = clone(quick).fit(X[index], trial.y[index], treatment=trial.treatment[index])
     expected = repeated.predict(X)
     assert weighted.predict(X) == pytest.approx(expected, abs=1e-2 * np.ptp(expected))
-
-
-def test_continuous_outcomes_have_no_units(quick):
-    trial = small_trial(outcome="continuous")
-    X, t = trial.X.to_numpy(), trial.treatment
-    plain = clone(quick).fit(X, trial.y, treatment=t).predict(X)
-    moved = clone(quick).fit(X, 1000 * trial.y + 5e4, treatment=t).predict(X)
-    assert moved == pytest.approx(1000 * plain, abs=1000 * 1e-3 * np.ptp(plain))
-    huge = clone(quick).fit(X, 1e200 * trial.y, treatment=t).predict(X)
-    assert np.isfinite(huge).all()
 
 
 def test_penalty_brings_the_arms_together():
@@ -292,24 +250,6 @@ def test_it_beats_chance(name, outcome):
 # Layers and scales
 
 
-def test_scales():
-    rng = np.random.default_rng(5)
-    X = np.column_stack([rng.normal(1e6, 3.0, 50), np.full(50, 7.0), rng.exponential(1e-6, 50)])
-    weight, t = rng.integers(1, 4, 50).astype(float), np.arange(50) % 2
-    y = rng.normal(3.0, 10.0, 50)
-    model = TARNet(**SMALL, max_epochs=1, random_state=0)
-    model.fit(X, y, treatment=t, sample_weight=weight)
-    Z = model.scaler_.transform(X)
-    assert (Z[:, 1] == 0).all()
-    assert np.average(Z, axis=0, weights=weight) == pytest.approx([0, 0, 0], abs=1e-5)
-    assert np.average(Z**2, axis=0, weights=weight) == pytest.approx([1, 0, 1], abs=1e-5)
-    assert not model.binary_
-    spread = np.sqrt(np.cov(y, aweights=weight, ddof=0))
-    assert model.y_scale_ == pytest.approx(spread)
-    with pytest.raises(ValueError, match=r"y should be of two levels at least, got 2 in all rows"):
-        model.fit(X, np.full(50, 2.0), treatment=t)
-
-
 # Distances of arms
 
 
@@ -384,16 +324,6 @@ def test_wasserstein_comes_to_the_exact_transport(arms):
     assert float(sharp.detach()) == pytest.approx(matched, rel=5e-3)
 
 
-def test_wasserstein_survives_an_outlier(arms):
-    treated = arms[0].astype(np.float32).copy()
-    treated[0] += 1e4
-    tensors = as_tensors([treated, *(a.astype(np.float32) for a in arms[1:])])
-    value = wasserstein(*tensors)
-    value.backward()
-    assert np.isfinite(float(value.detach()))
-    assert np.isfinite(tensors[0].grad.numpy()).all()
-
-
 @pytest.mark.parametrize("name", IPMS)
 def test_equal_arms_have_a_small_distance_and_gradients_pull_together(name):
     rng = np.random.default_rng(3)
@@ -407,15 +337,6 @@ def test_equal_arms_have_a_small_distance_and_gradients_pull_together(name):
     far.backward()
     # A step down the gradient moves treated rows towards the control rows.
     assert tensors[0].grad[:, 0].sum() > 0 > tensors[1].grad[:, 0].sum()
-
-
-@pytest.mark.parametrize("name", IPMS)
-def test_representations_that_are_all_the_same(name):
-    same = [torch.ones(4, 2, requires_grad=True), torch.ones(3, 2), torch.ones(4), torch.ones(3)]
-    value = IPMS[name](*same)
-    value.backward()
-    assert float(value.detach()) == pytest.approx(0.0, abs=1e-5)
-    assert np.isfinite(same[0].grad.numpy()).all()
 
 
 # The game of GANITE
@@ -455,22 +376,6 @@ def test_observed_outcomes_are_put_in_their_place():
     assert observed.tolist() == [10.0, 1.5]
     assert y_0.tolist() == [14.5, -1.0]
     assert y_1.tolist() == [3.0, -5.5]
-
-
-def test_made_up_outcomes_of_0_and_1_are_probabilities():
-    rows = rows_of([1.0, 0.5], [1.0, 0.0], [1.0, 1.0], 1)
-    # log-odds: treated, G(1, 1, 1) = (13.5, 4); control, G(0.5, 0, 0) = (2, -2.5)
-    observed, y_0, y_1 = linear_game(binary=True).completed(rows)
-    assert observed.tolist() == [4.0, 2.0]
-    assert y_0.tolist() == pytest.approx([1 / (1 + np.exp(-13.5)), 0.0])
-    assert y_1.tolist() == pytest.approx([1.0, 1 / (1 + np.exp(2.5))])
-
-
-def test_all_rows_are_completed_in_their_order():
-    rows = rows_of([1.0, 2.0, 0.5, -1.0], [3.0, 0.0, -1.0, 2.0], [1.0] * 4, 2)
-    done = linear_game(binary=False).complete(rows)
-    assert done.y.tolist() == [[14.5, 3.0], [15.0, 0.0], [-1.0, -5.5], [2.0, 5.0]]
-    assert (done.x == rows.x).all()
 
 
 def test_loss_of_the_discriminator():
@@ -520,69 +425,6 @@ def test_two_steps_of_the_discriminator_for_one_of_the_generator():
 # Training
 
 
-def test_adam_is_that_of_torch():
-    x = torch.from_numpy(np.random.default_rng(4).normal(size=(10, 3)).astype(np.float32))
-    ours, theirs = one_output([3, 4]), one_output([3, 4])
-    initialise(ours, np.random.default_rng(4))
-    initialise(theirs, np.random.default_rng(4))
-    groups = [
-        {"params": [p for p in theirs.parameters() if p.ndim > 1], "weight_decay": 0.1},
-        {"params": [p for p in theirs.parameters() if p.ndim == 1]},
-    ]
-    adam, own = torch.optim.Adam(groups, lr=0.01), Adam(ours, 0.01, 0.1)
-    for _ in range(20):
-        own.step((ours(x) ** 2).mean())
-        adam.zero_grad()
-        (theirs(x) ** 2).mean().backward()
-        adam.step()
-    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert a.detach().numpy() == pytest.approx(b.detach().numpy(), abs=1e-5)
-
-
-def test_validation_rows_have_all_levels_and_batches_both_arms():
-    trial = small_trial(treatment_share=0.25)
-    X, y, treated = trial.X.to_numpy(), trial.y, trial.treatment.astype(bool)
-    X = np.column_stack([np.arange(len(y)), X])  # the number of the row
-    rng = np.random.default_rng(6)
-    parts = split_rows(X, y, treated, None, 0.2, rng)
-    for part, share in zip(parts, (0.8, 0.2), strict=True):
-        k = part.n_treated
-        assert k == pytest.approx(share * treated.sum(), abs=2)
-        assert float(part.y[:k].sum()) == pytest.approx(share * y[treated].sum(), abs=1)
-        assert float(part.y[k:].sum()) == pytest.approx(share * y[~treated].sum(), abs=1)
-        halves = float(part.weight[:k].sum()), float(part.weight[k:].sum())
-        assert halves[0] == pytest.approx(halves[1], rel=1e-5)
-        assert float(part.weight.mean()) == pytest.approx(1.0, rel=1e-5)
-    train = parts[0]
-    seen = []
-    for batch in train.batches(50, rng):
-        numbers = batch.x[:, 0].numpy().astype(int)
-        assert batch.n_treated == pytest.approx(0.25 * len(numbers), abs=1)
-        assert (treated[numbers] == (np.arange(len(numbers)) < batch.n_treated)).all()
-        assert (treated[numbers] == batch.treatment.numpy()).all()
-        seen.extend(numbers.tolist())
-    assert sorted(seen) == sorted(train.x[:, 0].numpy().astype(int).tolist())
-
-
-def test_no_batch_is_empty_and_the_smallest_is_known():
-    for n in (2, 3, 7, 20):
-        for n_treated in range(1, n):
-            rows = TensorRows(torch.zeros(n, 1), torch.zeros(n), torch.zeros(n), n_treated)
-            for size in (2, 3, 5, 50, None):
-                batches = list(rows.batches(size, None))
-                assert min(len(own.y) for own in batches) > 0
-                fewest = min(min(k := own.n_treated, len(own.y) - k) for own in batches)
-                assert rows.fewest_of_an_arm(size) == fewest
-
-
-def test_few_rows_leave_none_for_validation():
-    rng = np.random.default_rng(7)
-    X, y = rng.normal(size=(6, 2)), np.array([0.0, 1, 0, 1, 0, 1])
-    model = clone(QUICK["TARNet"]).fit(X, y, treatment=[0, 0, 0, 1, 1, 1])
-    assert len(model.history_["validation"]) == 0
-    assert model.n_epochs_ == len(model.history_["train"]) == 3
-
-
 def test_early_stopping_keeps_the_best_epoch():
     trial = small_trial()
     model = TARNet(learning_rate=0.02, l2=0, patience=4, random_state=0)
@@ -594,40 +436,3 @@ def test_early_stopping_keeps_the_best_epoch():
     shorter = fitted(clone(model).set_params(max_epochs=best + 1), trial)
     assert shorter.n_epochs_ == best + 1
     assert (shorter.predict(trial.X) == model.predict(trial.X)).all()
-
-
-def test_fits_at_the_same_time_do_not_disturb_each_other():
-    trial = small_trial()
-    expected = fitted(clone(QUICK["TARNet"]), trial).predict(trial.X)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        with ThreadPoolExecutor(3) as pool:
-            jobs = [pool.submit(fitted, clone(QUICK["TARNet"]), trial) for _ in range(6)]
-        assert all((job.result().predict(trial.X) == expected).all() for job in jobs)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
-
-
-def test_progress_is_shown_on_a_terminal_when_training_takes_long(monkeypatch, capsys):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    trial = small_trial()
-    fitted(clone(QUICK["TARNet"]), trial)
-    assert capsys.readouterr() == ("", "")
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    fitted(clone(QUICK["TARNet"]), trial)
-    assert "epochs" not in screen.getvalue()  # three quick ones
-    monkeypatch.setattr("auucmax._progress.PATIENCE", 0.0)
-    with quiet(), quiet():
-        fitted(clone(QUICK["TARNet"]), trial)
-    with monkeypatch.context() as patch:
-        patch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
-        fitted(clone(QUICK["TARNet"]), trial)
-    assert "epochs" not in screen.getvalue()  # somebody else's bar may be there
-    fitted(clone(QUICK["TARNet"]), trial)
-    assert "at most 3 epochs" in screen.getvalue()

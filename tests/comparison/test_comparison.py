@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot
 from scipy import stats
 from tests.comparison.spies import LINEAR, TRIAL, Spy
 
-from auucmax import ClassTransformation, TwoModels, make_trial
-from auucmax._errors import InputError
+from auucmax import TwoModels
 from auucmax.comparison import Comparison, compare
 
 
@@ -117,21 +114,3 @@ def test_drawn():
     assert low < half_effect < high
     assert any(np.allclose(line.get_xdata(), half_effect) for line in ax.lines)
     assert found.plot(ax=ax) is ax
-
-
-def test_unknown_reference():
-    found = compare([Spy()], TRIAL, splits=2)
-    with pytest.raises(InputError, match="'Spy'"):
-        found.differences("TwoModels")
-    with pytest.raises(ValueError, match="level should be"):
-        found.differences(level=95)
-
-
-def test_long_names_leave_room_for_the_picture():
-    trial = make_trial(600, random_state=0)
-    names = {"word_" * 16: TwoModels(), "two words " * 8: ClassTransformation()}
-    with matplotlib.rc_context({"backend": "agg"}):
-        ax = compare(names, trial, splits=2, random_state=0).plot()
-    ax.figure.canvas.draw()
-    assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width
-    pyplot.close(ax.figure)

@@ -12,28 +12,24 @@ import subprocess
 import sys
 import textwrap
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from tests.comparison.spies import LINEAR, TRIAL, Spy, Stubborn, fits, same
 
-from auucmax import ClassTransformation, Trial, TrialKFold, TwoModels, auuc_inference
+from auucmax import Trial, TrialKFold, TwoModels, auuc_inference
 from auucmax._errors import InputError
-from auucmax._progress import is_quiet
 from auucmax.baselines import MinimaxLinear
 from auucmax.comparison import compare
-from auucmax.comparison.run import name_models
 from auucmax.data.read_trial import read_trial
 from auucmax.estimators import TransformedOutcome
-from auucmax.estimators.score_only import ScoreOnly
 
 
 def test_seeds_are_given_where_there_are_none():
@@ -47,30 +43,6 @@ def test_seeds_are_given_where_there_are_none():
     assert inner.estimator.random_state is None  # the user's own is left alone
 
 
-def test_a_fitted_model_of_others_is_scored_as_it_is(tmp_path):
-    fitted = [
-        RandomForestRegressor(n_estimators=3, max_depth=3).fit(TRIAL.X, TRIAL.y * k) for k in (1, 2)
-    ]
-    path = tmp_path / "results.jsonl"
-    found = compare([ScoreOnly(fitted[0])], TRIAL, splits=1, resume=path)
-    assert fitted[0].random_state is None
-    _, test = TRIAL.split(0.3, random_state=found.seeds[0])
-    direct = auuc_inference(test.y, fitted[0].predict(test.X), treatment=test.treatment)
-    assert found.frame["auuc"][0] == direct.estimate
-    # Equal parameters, but another name.
-    compare({"other": ScoreOnly(fitted[1])}, TRIAL, splits=1, resume=path)
-    assert len(path.read_text().splitlines()) == 2
-
-
-def test_scores_that_cannot_be_ranked_are_failures():
-    class Missing(Spy):
-        def predict(self, X):
-            return np.full(len(X), np.nan)
-
-    with pytest.warns(UserWarning, match="Missing.*without missing values"):
-        compare([Missing()], TRIAL, splits=1)
-
-
 def test_pipelines_and_searches():
     search = GridSearchCV(
         TwoModels(Ridge()), {"estimator__alpha": [0.1, 10]}, cv=TrialKFold(2, random_state=0)
@@ -79,29 +51,6 @@ def test_pipelines_and_searches():
     assert found.frame["error"].isna().all()
     assert found.frame["n_parameters"].tolist() == [10, 10]
     assert "StandardScaler), ('twomodels', TwoModels)" in found.frame["model"][0]
-
-
-def test_parameters_of_models_of_others():
-    models = {
-        "says": ScoreOnly(TwoModels().fit(TRIAL.X, TRIAL.y, treatment=TRIAL.treatment)),
-        "does not": ScoreOnly(lambda X: X.iloc[:, 0]),
-    }
-    counts = compare(models, TRIAL, splits=1).frame["n_parameters"]
-    assert counts[0] == 10
-    assert pd.isna(counts[1])
-
-
-def test_bars_of_models_are_off_while_the_comparison_has_its_own():
-    seen = []
-
-    class Asks(Spy):
-        def fit(self, X, y, **others):
-            seen.append(is_quiet())
-            return self
-
-    compare([Asks()], TRIAL, splits=1)
-    assert seen == [True]
-    assert not is_quiet()
 
 
 def test_only_randomised_rows_are_evaluated():
@@ -156,16 +105,6 @@ def test_what_was_made_from_something_else_is_not_used(tmp_path, changes):
     assert fits() == 4
 
 
-def test_the_hash_of_a_frame_is_that_of_its_values(tmp_path):
-    words = pd.DataFrame({"x": np.arange(600.0), "word": ["a", "b", "c"] * 200})
-    path = tmp_path / "results.jsonl"
-    for frame in (words, words[["x"]].assign(word=words["word"])):
-        model = Spy(make_pipeline(OneHotEncoder(), Ridge()))
-        compare([model], Trial(frame, TRIAL.y, TRIAL.treatment), splits=1, resume=path)
-    assert fits() == 1
-    assert len(path.read_text().splitlines()) == 1
-
-
 def test_a_torn_last_line_is_dropped_and_done_again(tmp_path):
     path = tmp_path / "results.jsonl"
     whole = compare([Spy()], TRIAL, splits=3, resume=path)
@@ -187,15 +126,6 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     with pytest.raises(InputError, match="line 1 is something else"):
         compare([Spy()], TRIAL, splits=1, resume=path)
     assert path.read_bytes() == content
-
-
-def test_a_damaged_line_is_named(tmp_path):
-    path = tmp_path / "results.jsonl"
-    compare([Spy()], TRIAL, splits=2, resume=path)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text(lines[0] + lines[1][:60] + "\n" + lines[1])
-    with pytest.raises(ValueError, match="line 2 is something else"):
-        compare([Spy()], TRIAL, splits=2, resume=path)
 
 
 def test_an_interrupt_leaves_the_file_whole(tmp_path):
@@ -348,14 +278,6 @@ def test_a_failure_is_in_the_frame_and_tried_again(tmp_path):
     assert again.frame["error"].isna().all()
 
 
-def test_all_may_fail():
-    Stubborn.fails = (1, 2)
-    with pytest.warns(UserWarning, match="2 of 2"):
-        found = compare([Stubborn()], TRIAL, splits=2)
-    assert found.summary()["n_failed"].tolist() == [2]
-    found.plot()
-
-
 def test_warnings_of_a_model_are_passed_on_once():
     class Constant(Spy):
         def predict(self, X):
@@ -365,25 +287,6 @@ def test_warnings_of_a_model_are_passed_on_once():
     with pytest.warns(UserWarning, match="Constant, 3 of 3 splits: score should") as caught:
         compare([Constant(), Spy()], TRIAL, splits=3)
     assert len(caught) == 1
-
-
-def test_names_tell_models_apart():
-    models = [
-        TwoModels(),
-        TwoModels(RandomForestClassifier(max_depth=2)),
-        ClassTransformation(balance="none"),
-        MinimaxLinear(random_state=1),
-        ScoreOnly(fit_with=same),
-        ScoreOnly(partial(same, 1)),
-    ]
-    assert list(name_models(models, TRIAL)) == [
-        "TwoModels",
-        "TwoModels(estimator=RandomForestClassifier(max_depth=2))",
-        "ClassTransformation(balance='none')",
-        "MinimaxLinear(random_state=1)",
-        "ScoreOnly(fit_with=<function same>)",
-        "ScoreOnly(model=functools.partial(<function same>, 1))",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -443,10 +346,3 @@ def test_names_stand_for_models_of_raw_columns():
     with pytest.raises(InputError) as caught:
         compare(["cvt"], money)
     assert caught.value.parameter == "models"
-
-
-@pytest.mark.gate
-def test_warnings_of_workers_reach_the_caller():
-    constant = Trial(np.ones((600, 1)), TRIAL.y, TRIAL.treatment)
-    with pytest.warns(UserWarning, match="TwoModels, 2 of 2 splits: score should tell"):
-        compare([TwoModels()], constant, splits=2, n_jobs=2)

@@ -111,10 +111,6 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
-def test_few_expected_failures():
-    assert len(EXPECTED_FAILURES) <= 5
-
-
 @pytest.fixture(scope="module")
 def trials():
     return [

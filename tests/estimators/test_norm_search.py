@@ -109,15 +109,6 @@ def test_rare_outcomes_get_folds_of_their_own(rows):
         AUUCMax(random_state=0).fit(X, y, treatment=t)
 
 
-def test_a_grid_may_be_an_array(rows):
-    X, y, treatment = rows
-    one, two = (
-        AUUCMax(grid=grid, selection="bound").fit(X, y, treatment=treatment)
-        for grid in ([1.0, 0.1], np.array([1.0, 0.1]))
-    )
-    assert list(one.selection_path_["norm"]) == list(two.selection_path_["norm"]) == [0.1, 1.0]
-
-
 def test_folds_are_averaged_and_their_error_is_that_of_the_mean(rows):
     """Each fold is scored by fits on the others, here one by one."""
     X, y, t = rows

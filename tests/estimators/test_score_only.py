@@ -73,14 +73,6 @@ def test_conventions(rows, model, expected):
     assert np.array_equal(scores, expected(X.to_numpy()))
 
 
-def test_rows_are_passed_as_they_come():
-    seen = []
-    model = ScoreOnly(lambda X: seen.append(X) or np.zeros(len(X)))
-    frame = pd.DataFrame({"city": ["Lyon", None, "Lille"], "n": [1, 2, 3]})
-    assert np.array_equal(model.predict(frame), np.zeros(3))
-    assert seen[0] is frame
-
-
 def test_clone_keeps_what_was_learnt(rows):
     X, y, t = rows
     fitted = transformed(X, y, t)
@@ -148,30 +140,6 @@ def test_rows_are_remembered_only_if_they_were_learnt_from(rows):
     assert np.array_equal(other.predict(text), X["x0"])
 
 
-def test_columns_that_are_missing_or_changed(rows):
-    X, y, t = rows
-    model = ScoreOnly(fit_with=transformed).fit(X, y, treatment=t)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(X.rename(columns={"x0": "other"}))
-    with pytest.raises(KeyError):
-        ScoreOnly(lambda X: X["other"]).predict(X)
-
-
-class TakesFrames:
-    def predict(self, X):
-        return X.columns
-
-
-def test_errors_of_the_model_are_passed_on(rows):
-    X = rows[0].to_numpy()
-    with pytest.raises(NotFittedError):
-        ScoreOnly(LinearRegression()).predict(X)
-    with pytest.raises(AttributeError, match="columns"):
-        ScoreOnly(TakesFrames()).predict(X)
-    with pytest.raises(AttributeError, match="nothing"):
-        ScoreOnly(lambda X: X.nothing).predict(X)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -193,18 +161,6 @@ def test_bad_models(rows, arguments, message):
         ScoreOnly(**arguments).fit(X, y, treatment=t).predict(X)
 
 
-@pytest.mark.parametrize("given", [{"model": lambda X: X["x0"]}, {"fit_with": transformed}])
-def test_bad_rows(rows, given):
-    X, y, t = rows
-    model = ScoreOnly(**given)
-    with pytest.raises(ValueError, match="y should be of as many rows as X, 3000, got 2999"):
-        model.fit(X, y[1:], treatment=t)
-    with pytest.raises(ValueError, match="An effect needs both arms"):
-        model.fit(X, y, treatment=np.ones(len(y)))
-    with pytest.raises(ValueError, match="sample_weight should be 0 or positive"):
-        model.fit(X, y, treatment=t, sample_weight=-np.ones(len(y)))
-
-
 # The libraries themselves. Each entry: what fits a model on (X, y, treatment).
 
 
@@ -218,34 +174,11 @@ def causalml_forest(X, y, treatment):
     return model
 
 
-def causalml_tree(X, y, treatment):
-    from causalml.inference.tree import UpliftTreeClassifier
-
-    model = UpliftTreeClassifier(max_depth=4, control_name="none", random_state=0)
-    model.fit(X.to_numpy(), np.where(treatment == 1, "mail", "none"), y.astype(int))
-    return model
-
-
-def causalml_causal_forest(X, y, treatment):
-    from causalml.inference.tree import CausalRandomForestRegressor
-
-    model = CausalRandomForestRegressor(control_name=0, n_estimators=20, random_state=0)
-    return model.fit(X=X.to_numpy(), treatment=treatment, y=y)
-
-
 def causalml_x_learner(X, y, treatment):
     from causalml.inference.meta import BaseXRegressor
 
     model = BaseXRegressor(LinearRegression(), control_name=0)
     model.fit(X.to_numpy(), treatment, y)
-    return model
-
-
-def causalml_r_learner(X, y, treatment):
-    from causalml.inference.meta import BaseRRegressor
-
-    model = BaseRRegressor(LinearRegression(), control_name=0, random_state=0)
-    model.fit(X.to_numpy(), treatment, y, p=np.full(len(y), treatment.mean()))
     return model
 
 
@@ -256,36 +189,10 @@ def sklift_two_models(X, y, treatment):
     return model.fit(X, pd.Series(y.astype(int)), pd.Series(treatment))
 
 
-def sklift_class_transformation(X, y, treatment):
-    from sklift.models import ClassTransformation
-
-    model = ClassTransformation(LogisticRegression())
-    return model.fit(X, pd.Series(y.astype(int)), pd.Series(treatment))
-
-
 def econml_t_learner(X, y, treatment):
     from econml.metalearners import TLearner
 
     return TLearner(models=LinearRegression()).fit(y, treatment, X=X.to_numpy())
-
-
-def econml_dr_learner(X, y, treatment):
-    from econml.dr import LinearDRLearner
-
-    model = LinearDRLearner(
-        model_regression=LinearRegression(), model_propensity=LogisticRegression(), random_state=0
-    )
-    return model.fit(y.reshape(-1, 1), treatment, X=X.to_numpy())
-
-
-def econml_r_learner(X, y, treatment):
-    from econml.dml import LinearDML
-
-    model = LinearDML(
-        model_y=LinearRegression(), model_t=LogisticRegression(), discrete_treatment=True,
-        random_state=0,
-    )  # fmt: skip
-    return model.fit(y, treatment, X=X.to_numpy())
 
 
 def econml_causal_forest(X, y, treatment):
@@ -296,15 +203,9 @@ def econml_causal_forest(X, y, treatment):
 
 LIBRARIES = {
     causalml_forest: "causalml",
-    causalml_tree: "causalml",
-    causalml_causal_forest: "causalml",
     causalml_x_learner: "causalml",
-    causalml_r_learner: "causalml",
     sklift_two_models: "sklift",
-    sklift_class_transformation: "sklift",
     econml_t_learner: "econml",
-    econml_dr_learner: "econml",
-    econml_r_learner: "econml",
     econml_causal_forest: "econml",
 }
 

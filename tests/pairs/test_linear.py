@@ -1,11 +1,18 @@
 """The objective of a linear score, and its derivatives in the coefficients."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
-from tests.pairs.pair_rows import any_outcome, every, level_values, trial
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.batches_in_memory import ListedRows
+from tests.pairs.pair_rows import any_outcome, coded_rows, every, level_values, summary_of, trial
 
 from auucmax.pairs import (
+    OutcomeLevels,
     PairObjective,
+    TooManyBinsError,
     hinge,
     linear,
     passes,
@@ -14,6 +21,7 @@ from auucmax.pairs import (
     sigmoid,
 )
 from auucmax.pairs import objective as objective_module
+from auucmax.pairs.linear import StreamedObjective
 from auucmax.pairs.reference import pair_hessian, pair_sums
 
 curved = pytest.mark.parametrize(
@@ -98,19 +106,6 @@ def test_a_direction_that_all_rows_share_is_flat(s):
         assert np.linalg.eigvalsh(hessian).min() > -1e-5 * np.abs(hessian).max()
 
 
-@pytest.mark.parametrize("s", [s_log(), s_poly(mu=1.0)], ids=str)
-def test_layout_and_precision_of_the_features(s):
-    X, y, treatment, _, w = trial(700)
-    X = X.astype(np.float32).astype(np.float64)
-    objective = PairObjective(X, y, treatment=treatment, surrogate=s)
-    first = (*objective.value_and_gradient(w), objective.hessian(w))
-    for other in (X.astype(np.float32), np.asfortranarray(X), np.hstack([X, X])[:, 4:]):
-        made = PairObjective(other, y, treatment=treatment, surrogate=s)
-        assert made.rows.X is other
-        for a, b in zip(first, (*made.value_and_gradient(w), made.hessian(w)), strict=True):
-            assert a == pytest.approx(b, abs=1e-9 * np.abs(b).max())
-
-
 @pytest.mark.gate
 @any_outcome
 def test_more_rows_than_the_compiler_waits_for(monkeypatch, outcome):
@@ -146,16 +141,6 @@ def test_loose_bounds_on_the_scores_are_tightened():
     )
 
 
-@pytest.mark.parametrize("row", [0, 700, 1002])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_column_extremes_wherever_they_are(row, order):
-    X, y, treatment, *_ = trial(1003)
-    X[row] = [50.0, -50.0, 60.0, -60.0]
-    objective = PairObjective(np.asarray(X, order=order), y, treatment=treatment)
-    assert np.array_equal(objective.low, X.min(axis=0))
-    assert np.array_equal(objective.high, X.max(axis=0))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -176,13 +161,6 @@ def test_bad_input(change, message):
     given.update(change)
     with pytest.raises(ValueError, match=message):
         PairObjective(given.pop("X"), given.pop("y"), **given)
-
-
-@pytest.mark.parametrize("w", [np.ones(3), np.array([1.0, np.nan]), np.ones((2, 1))])
-def test_a_bad_direction(w):
-    X, y, treatment, *_ = trial(100, d=2)
-    with pytest.raises(ValueError, match="w should hold 2 finite numbers"):
-        PairObjective(X, y, treatment=treatment).value(w)
 
 
 def test_the_hinge_has_no_hessian():
@@ -221,3 +199,93 @@ def test_at_0_rows_are_summed_once_for_the_gradient_and_never_to_place_them(monk
     assert np.isfinite(hessian).all()
     with pytest.raises(AttributeError, match="moments"):
         objective.value_and_gradient(w)
+
+
+def assert_same_levels(one, other):
+    assert (one.exact, one.middle) == (other.exact, other.middle)
+    np.testing.assert_array_equal(one.starts, other.starts)
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-12, atol=1e-12)
+    assert one.share == pytest.approx(other.share, rel=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    rows=coded_rows(all_classes=True),
+    surrogate=st.sampled_from([s_poly(), s_poly(mu=1.0), s_log()]),
+    edges=st.lists(st.integers(0, 40), max_size=5),
+    scale=st.sampled_from([0.0, 0.01, 1.0]),
+    max_bytes=st.sampled_from([0, 2**25]),
+)
+def test_value_gradient_and_hessian(rows, surrogate, edges, scale, max_bytes):
+    """Ties, knots hit exactly, one-row classes, batches of any size, empty ones among them."""
+    X = np.stack([rows.score % 7, np.arange(len(rows.score)) % 3], axis=1)
+    edges = [min(edge, len(X)) for edge in edges]
+    w = scale * np.array([0.7, -0.4])
+    memory = PairObjective(X, rows.y, treatment=rows.treated, surrogate=surrogate)
+    source = ListedRows(X, rows.y, rows.treated, edges)
+    source.max_bytes = max_bytes
+    levels = OutcomeLevels.of(source)
+    assert_same_levels(levels, memory.levels)
+    streamed = StreamedObjective(source, levels=levels, surrogate=surrogate)
+    value, gradient = memory.value_and_gradient(w)
+    found, slope = streamed.value_and_gradient(w)
+    size = max(np.abs(gradient).max(), 1e-3)
+    assert found == pytest.approx(value, rel=1e-7)
+    assert streamed.value(w) == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(slope, gradient, atol=1e-6 * size)
+    exact = memory.hessian(w)
+    np.testing.assert_allclose(streamed.hessian(w), exact, atol=2e-3 * np.abs(exact).max() + 1e-9)
+
+
+def test_readings_are_few():
+    X, y, treatment, _, w = trial(3000)
+    rows = ListedRows(X, y, treatment, [1000, 2000])
+    objective = StreamedObjective(rows, surrogate=s_log())
+    assert rows.n_readings == 1
+    objective.value_and_gradient(np.zeros(4))
+    objective.hessian(np.zeros(4))
+    assert rows.n_readings == 1  # from the sums by class
+    objective.value_and_gradient(w)
+    assert rows.n_readings == 2
+    objective.hessian(w)
+    assert rows.n_readings == 3
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_scores_that_are_spread_too_widely_for_fine_bins(asked_before):
+    """Nothing is left of the point before; what even the widest bins cannot hold is an error."""
+    X, y, treatment, _, w = trial(300)
+    memory = PairObjective(X, y, treatment=treatment, surrogate=s_poly())
+    streamed = StreamedObjective(ListedRows(X, y, treatment, [100]), surrogate=s_poly())
+    if asked_before:
+        streamed.value(w)
+    value, gradient = memory.value_and_gradient(100 * w)
+    found, slope = streamed.value_and_gradient(100 * w)
+    assert found == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(slope, gradient, rtol=1e-6)
+    with pytest.raises(TooManyBinsError, match="at most 32768 bins"):
+        streamed.value_and_gradient(1e5 * w)
+
+
+def test_many_columns_are_summed_without_their_products(monkeypatch):
+    X, y, treatment, _, w = trial(500)
+    rows = ListedRows(X, y, treatment, [200])
+    full = StreamedObjective(rows, surrogate="s_log")
+    monkeypatch.setattr("auucmax.pairs.linear.MAX_PRODUCTS", 2)
+    few = StreamedObjective(rows, surrogate="s_log")
+    assert few.sums.shape == (4, 1, 5)
+    for at in (np.zeros(4), w):
+        np.testing.assert_allclose(few.hessian(at), full.hessian(at), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(few.value_and_gradient(at)[1], full.value_and_gradient(at)[1])
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=coded_rows(), times=st.sampled_from([1, 2, 8]))
+def test_coarser_bins_need_no_other_pass(rows, times):
+    weight = rows.weight
+    how = {"weight": weight, "n_classes": rows.levels.n_classes}
+    fine = summary_of(rows.score, rows.codes, width=1 / 32, **how)
+    coarse = summary_of(rows.score, rows.codes, width=times / 32, **how)
+    found = fine.coarsened(times).trimmed()
+    assert found.bins == coarse.bins
+    np.testing.assert_allclose(found.moments, coarse.moments, atol=1e-9)

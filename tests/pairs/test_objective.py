@@ -13,7 +13,6 @@ from auucmax.pairs import (
     sigmoid,
 )
 from auucmax.pairs.reference import pair_sums
-from auucmax.pairs.surrogates import Surrogate
 
 
 @every
@@ -159,24 +158,3 @@ def test_group_weights():
     for wrong in ("relative", (0, 0), (1, -1), (1, 2, 3), (1, np.nan)):
         with pytest.raises(ValueError, match="weights should be"):
             group_weights(wrong, totals)
-
-
-def test_an_empty_class_counts_for_nothing_if_its_weight_is_zero():
-    treatment, y = np.repeat([1, 0], 20), np.r_[np.arange(20) % 2, np.zeros(20)]
-    objective = PairObjective(np.eye(40)[:, :3], y, treatment=treatment, weights=(1, 0))
-    assert np.isfinite(objective.value(np.ones(3)))
-
-
-def test_a_surrogate_of_your_own():
-    class Softer(Surrogate):
-        """exp(-z): its own length is 1."""
-
-        length, convex = 1.0, True
-
-        def derivative(self, z, order=1):
-            return (-1) ** order * np.exp(-np.asarray(z, dtype=float))
-
-    X, y, treatment, _, w = trial(200)
-    objective = PairObjective(X, y, treatment=treatment, surrogate=Softer())
-    exact = pair_sums(X @ w, y, treatment == 1, objective.surrogate).losses
-    assert objective.value(w) == pytest.approx(np.dot(objective.multipliers, exact), rel=1e-7)

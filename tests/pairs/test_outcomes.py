@@ -98,20 +98,6 @@ def test_zeros_and_ones_are_the_classes_of_the_paper():
     assert not levels_of(2 * y, treated).binary
 
 
-def test_one_large_order_counts_as_its_level():
-    rng = np.random.default_rng(0)
-    treated = np.arange(4000) % 2 == 0
-    y = np.where(rng.random(4000) < 0.2, rng.lognormal(3, 1, 4000), 0.0)
-    usual = levels_of(y, treated)
-    y[0] = 5000.0
-    found = levels_of(y, treated)
-    top = y[treated & (y >= found.starts[-1])]
-    assert len(top) >= outcomes.MIN_ROWS
-    assert found.values[0, -1] == pytest.approx(top.mean())
-    assert found.values[0, -1] < 5000 / 10
-    assert found.values[1, -1] == pytest.approx(usual.values[1, -1], rel=0.2)
-
-
 @settings(deadline=None, max_examples=60)
 @given(
     rows=amounts(),

@@ -9,7 +9,6 @@ from tests.pairs.pair_rows import Rows, trial
 from auucmax.pairs import Bins, PairObjective, PairRows, box_range, passes
 
 pytest.importorskip("numba")
-from auucmax.pairs import kernels
 
 N = 20_001
 NAMES = ["moments", "vectors", "sum", "gram", "rows"]
@@ -83,13 +82,6 @@ def test_the_number_of_threads_changes_no_bit(name, monkeypatch):
     assert all(np.array_equal(results[0], other) for other in results[1:])
 
 
-def test_scores_and_products():
-    X, *_, w = trial(N)
-    assert passes.scores(X.astype(np.float32), w) == pytest.approx(X @ w, abs=1e-5)
-    c = np.arange(N) / N
-    assert passes.transposed_product(X, c) == pytest.approx(X.T @ c)
-
-
 @pytest.mark.gate
 def test_small_problems_compile_nothing():
     code = (
@@ -101,18 +93,6 @@ def test_small_problems_compile_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_no_folder_for_the_cache(monkeypatch):
-    real = kernels.numba.njit
-
-    def njit(cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(**options)
-
-    monkeypatch.setattr(kernels.numba, "njit", njit)
-    assert kernels._pass(lambda x: x + 1)(2) == 3
 
 
 @pytest.mark.parametrize("compile_rows", [0, 10**9])
