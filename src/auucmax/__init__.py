@@ -1,7 +1,7 @@
 """Rank people by how much a treatment helps them, from the rows of a randomised trial.
 
 The names below are those that most users need; the packages hold the others, such as
-``auucmax.targeting.calibrate``. Names and packages are imported when they are first used, so that
+``auucmax.targeting.calibrate``. Names and packages are imported on first use, so that
 ``import auucmax`` is quick.
 """
 

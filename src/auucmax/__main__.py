@@ -15,7 +15,7 @@ def main() -> None:
 
 
 def _stop(*_: Any) -> None:
-    # At once: an exception in the middle of an import may end up as anything.
+    # At once: an exception in the middle of an import may surface as any other error.
     print("auucmax: interrupted; no file was changed", file=sys.stderr, flush=True)
     os._exit(130)
 

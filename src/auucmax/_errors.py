@@ -6,7 +6,7 @@ import re
 import sys
 
 LONGEST_NAME = 120
-# Up to the user; a path has made one slash of two, and some write an address without a scheme.
+# Up to the user; a path merges the two slashes, and the scheme may be missing.
 _SCHEME, _USER = r"[A-Za-z][\w+.-]*:/{1,2}", r"[^\s:@/'\"]*"
 _SECRET = r"\w*(?:password|passwd|pwd|token|secret|api_?key|access_?key)"
 
@@ -16,7 +16,7 @@ class InputError(ValueError):
 
     Parameters
     ----------
-    parameter : which input, as the user knows it.
+    parameter : name of the input, as the user knows it.
     expected, received : what it should be, and what it is.
     hint : what to do, as a sentence.
 
@@ -39,7 +39,7 @@ class InputError(ValueError):
 def visible(text: str) -> str:
     r"""Remove control characters, which could manipulate a terminal, from a line.
 
-    A name from a file must not begin a new line either, which might look like ours.
+    Line breaks are removed too: a name from a file must not look like a line of ours.
 
     >>> visible("fine\x1b[2J"), visible("age\nThe check passes.")
     ('fine�[2J', 'age�The check passes.')
@@ -74,7 +74,7 @@ def without_passwords(text: str) -> str:
     >>> without_passwords("host=shop password=secret PGPASSWORD='se cret'")
     'host=shop password=*** PGPASSWORD=***'
     """
-    # A text that is an address: a password may have blanks and quotes in it, and even an @.
+    # A text that is an address: its password may contain blanks, quotes and even an @.
     text = re.sub(rf"^({_SCHEME}{_USER}):.*@", r"\1:***@", text, flags=re.DOTALL)
     text = re.sub(r"[^\s'\"]+", _without_password, text)
     return re.sub(rf"(?i)\b({_SECRET})=('[^']*'|\"[^\"]*\"|[^\s&;'\"]+)", r"\1=***", text)
@@ -93,8 +93,7 @@ def _without_password(run: re.Match[str]) -> str:
 def level_of_caller() -> int:
     """``stacklevel`` of the nearest frame outside this package, for warnings.
 
-    However many functions of the package lie between: arrays and streams take different ways to
-    the same warning.
+    Arrays and streams reach the same warning through different numbers of calls.
 
     >>> outside = {"__name__": "elsewhere", "level_of_caller": level_of_caller}
     >>> exec("level = level_of_caller()", outside)  # no frame of the package lies between

@@ -1,6 +1,6 @@
 """Find input files, and write output files atomically (write beside, then rename).
 
-What is written for a while is private, and what processes left that were killed is cleared.
+Temporary files are private, and those of killed processes are removed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from auucmax._errors import without_passwords
 
-#: What the address of a database begins with that ibis reads; and of any database.
+#: Address prefixes of databases that ibis reads, and of all databases.
 WAREHOUSES = tuple(
     f"{name}://" for name in ("bigquery", "databricks", "snowflake", "sqlite", "trino")
 )
@@ -26,9 +26,9 @@ DUCKDB = "duckdb://"  #: before the path of a file
 _FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
 _PART = ".auucmax-part"
 _RANDOM = "????????"  # what tempfile puts into a name
-# How the file of a monitor begins: nothing but itself replaces it.
+# First bytes of a monitor's state file, which only the monitor replaces.
 _STATE = b'{"format":"auucmax monitor",'
-_FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
+_FRESH = 60.0  # seconds during which a temporary file may not be locked yet
 
 
 def files_at(source: str) -> list[str]:
@@ -43,7 +43,7 @@ def files_at(source: str) -> list[str]:
 def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
     """Raise an error if nothing exists at ``source``, a path or a database address.
 
-    A command can ask this before the libraries are loaded that would read it.
+    A command can check this before it loads the libraries that read it.
     """
     if not source.startswith(DATABASES) and not files_at(source):
         source = without_passwords(source.removeprefix(DUCKDB))
@@ -58,8 +58,8 @@ def check_target(
 ) -> Path:
     """Check that a file can be written to ``path`` before the work begins.
 
-    It must not be one of ``inputs``, the files that the work reads; nor the state of a monitor,
-    which cannot be made again, unless it ``is_own``: what replaces such a file.
+    It must not be one of ``inputs``, the files that are read, nor a monitor's state, which cannot
+    be recreated, unless ``is_own``.
     """
     target, shown = Path(path), without_passwords(os.fspath(path))
     folder = target.absolute().parent
@@ -99,9 +99,8 @@ def _is_state(target: Path) -> bool:
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """Context manager: write to a temporary file that replaces ``path`` if no error occurs.
 
-    While it is written, and later if it is ``private``, only this user can read it: so are
-    states of monitors, which nothing else replaces. A link stays a link: what it points to is
-    replaced.
+    Only this user can read it while it is written, and later if it is ``private``, as a monitor's
+    state is. A link stays a link: its target is replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -119,8 +118,8 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
         _lock(handle)
         yield beside
         with beside.open("rb") as file:
-            os.fsync(file.fileno())  # or a power cut could leave a name without its contents
-        # The mode of the file that is replaced, or what the user's mask says.
+            os.fsync(file.fileno())  # or a power cut could leave a name without contents
+        # The mode of the replaced file, or the default of the user's umask.
         if private:
             mode = 0o600
         elif target.exists():
@@ -157,7 +156,7 @@ def private_folder() -> Iterator[Path]:
 def _clear(folder: Path, pattern: str) -> None:
     """Remove temporary files of processes that have ended, whose locks are free.
 
-    A folder is ours only if our mark is in it: others may have such a name.
+    A folder is ours only if it contains our mark: names may coincide.
     """
     if not _locks():
         return

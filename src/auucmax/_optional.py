@@ -25,7 +25,7 @@ def import_optional(name: str, *, extra: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != library:
-            raise  # it is there, and lacks something itself
+            raise  # it is installed, but lacks a dependency
         raise ImportError(
             f"{library} should be installed to use this, got no such module. "
             f'Run: pip install "auucmax[{extra}]"'
@@ -51,7 +51,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile with numba on first use, and cache on disk if a folder is writable."""
-    import numba  # takes half a second, which modules of kernels pay and no other does
+    import numba  # takes half a second, which only kernel modules should pay
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         try:

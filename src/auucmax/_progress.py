@@ -15,7 +15,7 @@ from auucmax._errors import visible
 Item = TypeVar("Item")
 
 PATIENCE = 2.0  #: seconds without a bar
-LONG = 30.0  #: seconds of work from which on a line announces the duration
+LONG = 30.0  #: seconds of work after which a line announces the duration
 
 
 def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
@@ -37,7 +37,7 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
 class Work:
     """Progress of work with several parts: the current part, its share, and the time left.
 
-    The sizes of parts are in any unit that goes with their time.
+    The sizes of parts are in any unit proportional to their time.
     """
 
     def __init__(self, label: str) -> None:

@@ -1,6 +1,6 @@
 """Validation of array arguments; inner functions trust what has passed it.
 
-Each message says what was expected, what came, and what to do.
+Each message says what was expected, what was received, and what to do.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from auucmax._errors import InputError
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-#: What a user adds for scikit-learn to pass the treatment on.
+#: The setting with which scikit-learn passes the treatment on.
 ROUTING = "sklearn.set_config(enable_metadata_routing=True)"
-LARGEST = 1e100  #: in size, of numbers that are computed with
+LARGEST = 1e100  #: largest absolute value in computations
 
 
 class ScoredRows(NamedTuple):
@@ -102,12 +102,12 @@ def check_treatment(
 ) -> Bools:
     """True for treated rows.
 
-    ``treatment`` holds 0/1 or booleans, or two labels of which ``control`` names the untreated one;
-    without it, a label "control" is.
+    ``treatment`` holds 0/1 or booleans, or two labels of which ``control`` names the untreated one,
+    by default "control".
     """
     array = check_labels(treatment, "treatment", n_rows)
     if array.dtype.kind in "iu" and array.min() == 0 and array.max() == 1:
-        levels = [0, 1]  # without the table of all values that the general way takes
+        levels = [0, 1]  # avoids the table of all values of the general case
     else:
         levels = sorted(pd.unique(array).tolist(), key=None if array.dtype.kind in "biuf" else str)
     if control is None:
@@ -373,12 +373,12 @@ def unknown_columns(
 ) -> InputError:
     """The error for unknown columns, with suggestions of similar names.
 
-    ``taken``: names that are known to be something else, such as the treatment.
+    ``taken``: names with another role, such as the treatment.
 
     >>> print(unknown_columns("rows.csv", ["agee"], ["age", "town"]))
     rows.csv should be a table with the column 'agee', got 'age', 'town'. Did you mean 'age'?
     """
-    free = {n.strip().lower(): n for n in names if n not in set(taken)}  # capitals are no matter
+    free = {n.strip().lower(): n for n in names if n not in set(taken)}  # ignoring case
     near = {
         free[found]: None
         for name in unknown

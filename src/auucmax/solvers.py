@@ -1,8 +1,8 @@
 """Minimise a function over a ball, ||w|| <= radius.
 
-A solver *asks*: it is a generator that yields points at which it wants the value, the gradient and
-sometimes the Hessian (:class:`Ask`), and is sent them (:class:`Answer`). So whoever drives it may
-answer many solvers in one reading of the rows. :func:`minimise_over_ball` drives a single one.
+A solver is a generator: it yields points at which it needs the value, the gradient and sometimes
+the Hessian (:class:`Ask`), and is sent them (:class:`Answer`). So many solvers can be answered in
+one reading of the rows. :func:`minimise_over_ball` drives a single one.
 
 Three methods, one contract, and a solution that carries its own certificate, the residual of the
 optimality conditions. At a minimiser there is a multiplier nu >= 0 with
@@ -70,8 +70,8 @@ class BallSolution:
 
     ``residual`` is ||gradient + multiplier w|| relative to the gradient at 0; ``converged`` says
     whether it is within the tolerance. ``n_evaluations`` are of value and gradient, where one
-    objective was minimised. ``hessian`` is what Newton's method knows of it in the end,
-    good enough to start another fit with.
+    objective was minimised. ``hessian`` is the final one of Newton's method, good enough to start
+    another fit.
     """
 
     w: Floats
@@ -133,9 +133,8 @@ def solver(
 ) -> Solver:
     """Generator that minimises over ||w|| <= radius (may be infinite) from ``start``.
 
-    ``known`` is the answer at the start, if somebody has it; ``hessian`` what Newton's method may
-    take for the Hessian there; ``scale`` the norm of the gradient at 0, which is asked for
-    otherwise.
+    ``known`` is the answer at the start, if available; ``hessian`` an initial Hessian for Newton's
+    method; ``scale`` the norm of the gradient at 0, requested if not given.
     """
     if method not in METHODS:
         raise ValueError(f"method should be one of {', '.join(METHODS)}, got {method!r}.")
@@ -227,7 +226,7 @@ def _newton(
         moved, turned, before = found.w - at.w, found.gradient - at.gradient, residual
         at = found
         residual = kkt_residual(at.w, at.gradient, radius)[1]
-        # While steps are as good as this, a gradient teaches enough: a Hessian costs three.
+        # While steps are as good as this, updates by gradients are enough: a Hessian costs three.
         updated = _updated(matrix, moved, turned)
         latest = matrix if updated is None else updated
         matrix, is_exact = updated if residual < 0.1 * before else None, False

@@ -134,20 +134,20 @@ class UpliftLambdaMART(UpliftEstimator):
     its exchange would change (see :mod:`auucmax.baselines.lambdamart`):
 
     * ``gain="pcg"``, promoted cumulative gain: |r_a - r_b| |rank_a - rank_b|, the change of
-      n AUUC. All rows are ranked together, in O(n log n + n_bins^2) a tree.
+      n AUUC. All rows are ranked together, in O(n log n + n_bins^2) per tree.
     * ``gain="ndcg"``: the change of normalised discounted cumulative gain, by LightGBM's own
-      ranker. It cares for the top of the ranking. Gains are 0 (control responders), 1/n_C (no
+      ranker. It emphasises the top of the ranking. Gains are 0 (control responders), 1/n_C (no
       response) and 1/n_T + 1/n_C (treated responders); rows are ranked within random groups, since
-      LightGBM takes at most 10,000 rows in one and needs O(n group_size) a tree.
+      LightGBM takes at most 10,000 rows in one and needs O(n group_size) per tree.
 
     Features may be missing (NaN). The outcome must be 0/1.
 
     Parameters
     ----------
     gain : "pcg" or "ndcg".
-    n_trees : number of trees, or with early stopping the most that are tried.
+    n_trees : number of trees; with early stopping, the maximum.
     n_leaves : largest number of leaves of a tree.
-    learning_rate : by which each tree's values are multiplied.
+    learning_rate : factor of each tree's values.
     min_leaf_share : smallest share of the rows in a leaf ("pcg": of the sum of the Hessian that all
         rows have before the first tree, so that weights count).
     early_stopping : "cv": the number of trees has the largest mean AUUC over 5 folds stratified by
@@ -157,7 +157,7 @@ class UpliftLambdaMART(UpliftEstimator):
     group_size : "ndcg": most rows of a group. Groups are stratified by treatment and outcome.
     n_jobs : threads; -1: all; None: all from 20,000 rows on, otherwise one. The result does not
         depend on it.
-    random_state : of the folds and groups, and LightGBM's seed. With "pcg" and no early stopping
+    random_state : seed of the folds, the groups and LightGBM. With "pcg" and no early stopping
         nothing is random, and the order of rows does not matter.
     control : label of the control group, when treatment is not 0/1.
 
@@ -173,8 +173,8 @@ class UpliftLambdaMART(UpliftEstimator):
     -----
     With "pcg" an integer weight equals that many copies of the row (as long as LightGBM need not
     merge values of a feature: up to 255 different ones). With "ndcg" weights multiply each row's
-    own gradient only, as LightGBM has it. Weights that are not all whole numbers are divided by
-    their mean, so that their unit does not matter.
+    own gradient only, as in LightGBM. Weights that are not all whole numbers are divided by their
+    mean, so that their unit does not matter.
 
     Examples
     --------
@@ -362,7 +362,7 @@ class _Run:
 
     def auuc(self) -> float:
         """AUUC of the held-out rows."""
-        assert self.held_out is not None  # only runs that hold out rows are asked
+        assert self.held_out is not None  # only called with held-out rows
         _, y, treated, weight = self.held_out.columns
 
         def evaluate(score: Floats, dataset: Any) -> tuple[str, float, bool]:

@@ -67,13 +67,13 @@ class MinimaxLinear(UpliftEstimator):
     design : "pure-arms" or "joint".
     r_f, r_g : regularisation of f and g, 0 or more.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
-    random_state : of the samples.
+    random_state : seed of the samples.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
-    coef_, intercept_ : in the user's own units: scores are X @ coef_ + intercept_. ("unit-rows":
-        of the normalised rows.)
+    coef_, intercept_ : in the units of X: scores are X @ coef_ + intercept_. ("unit-rows": of the
+        normalised rows.)
     solution_ : the :class:`MinimaxSolution` of the scaled features.
     n_parameters_ : 2 (d + 1), those of f and g.
 
@@ -104,7 +104,7 @@ class MinimaxLinear(UpliftEstimator):
         rng = np.random.default_rng(self.random_state)
         gives_y = gives_t = np.ones(len(y), dtype=bool)
         if self.design == "pure-arms":
-            rng.permutation(len(y))  # a seed has the samples that published tables were made with
+            rng.permutation(len(y))  # keeps the samples of published tables for each seed
             gives_y = places_in_strata(treated.astype(np.intp), rng) % 2 == 0
             gives_t = ~gives_y
         scaling = fit_scaling(X, self.scale, sample_weight)
@@ -159,14 +159,14 @@ def minimax_linear(
     w = np.where(treatments.policy, second_weight, -second_weight) * np.where(
         treatments.label, 1.0, -1.0
     )
-    # Weights sum to 1 but for rounding, which the division takes out.
+    # Weights sum to 1 up to rounding, which the division removes.
     n_first, n_second = first_weight.sum(), second_weight.sum()
     A, b = (second.T * w) @ second / n_second, first.T @ z / n_first
     squares = (first.T * first_weight) @ first / n_first
     Q = (squares + (second.T * second_weight) @ second / n_second) / 2
     penalised = np.ones(len(b))
     penalised[-1] = 0.0
-    # One-hot columns and an intercept leave directions that no row tells: take none along them.
+    # One-hot columns and an intercept leave undetermined directions: take no step along them.
     inverse = np.linalg.pinv(Q + r_g * np.diag(penalised), hermitian=True)
     inner = A @ inverse @ A.T + r_f * np.diag(penalised)
     alpha = 2 * np.linalg.pinv(inner, hermitian=True) @ (A @ inverse @ b)

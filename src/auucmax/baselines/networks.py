@@ -107,13 +107,13 @@ class TARNet(NetworkEstimator):
     Parameters
     ----------
     shared, heads : widths of the rectified layers of Phi, and of each head before its output.
-    learning_rate, l2, batch_size : of Adam. A batch has at least 2 rows, and each arm the share
-        that it has of all rows. ``batch_size=None``: all rows at once.
+    learning_rate, l2, batch_size : settings of Adam. A batch has at least 2 rows, and the arms have
+        their shares of all rows. ``batch_size=None``: all rows at once.
     max_epochs, patience : training ends when the loss of the validation rows has not fallen for
         ``patience`` epochs; the weights of the best epoch are kept.
-    validation_share : of the rows, drawn from each arm and level of the outcome. 0, or too few
-        rows for both arms to be in both parts: train for ``max_epochs``.
-    random_state : of the starting weights, the validation rows and the batches.
+    validation_share : share of the rows, stratified by arm and outcome level. 0, or too few rows
+        for both arms to be in both parts: train for ``max_epochs``.
+    random_state : seed of the initial weights, the validation rows and the batches.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -127,7 +127,8 @@ class TARNet(NetworkEstimator):
     Notes
     -----
     Training uses one thread of torch and none of its random generators: the same seed gives the
-    same network, whatever torch is set to; other processors or versions may round differently.
+    same network, whatever the settings of torch; other processors or versions may round
+    differently.
 
     Examples
     --------
@@ -171,8 +172,8 @@ class CFRNet(TARNet):
         mean of w_i loss(h_{t_i}(Phi(x_i)), y_i) + alpha IPM(Phi_T, Phi_C)
         + l2 / 2 * (sum of squared weights)
 
-    (Shalit, Johansson and Sontag, 2017, eq. 3). In a randomised trial the arms have one
-    distribution to begin with, and the penalty only keeps Phi from overfitting their differences.
+    (Shalit, Johansson and Sontag, 2017, eq. 3). In a randomised trial the arms have the same
+    distribution, and the penalty only keeps Phi from overfitting their differences.
 
     Parameters
     ----------
@@ -234,18 +235,18 @@ class GANITE(NetworkEstimator):
     2. a network I(x) with two heads learns both outcomes, the observed one and that of G.
 
     score(x) = I_1(x) - I_0(x). Outcomes that are not 0/1 are standardised, with squared error
-    for log-loss.
+    instead of log-loss.
 
     Parameters
     ----------
     hidden : width of all layers: two shared ones and one in each head of G and I, two in D.
     alpha : weight of the discriminator in the loss of G. (1 in the authors' code; they tried up to
         1000.)
-    generator_epochs : of the first stage, which has no loss to stop by: G sees the outcome that
+    generator_epochs : epochs of the first stage, which cannot stop early: G sees the outcome that
         it has to return.
     learning_rate, l2, batch_size, validation_share, random_state, control : as for
         :class:`TARNet`.
-    max_epochs, patience : of the second stage, as for :class:`TARNet`.
+    max_epochs, patience : for the second stage, as for :class:`TARNet`.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class DependentDataRepresentation(OverBaseModel):
 
     ``"treatment-first"`` swaps the arms. z of a row is always out of sample: the first model never
     saw the rows of the second. Both models linear: (d + 1) + (d + 2) parameters, 47 for 22
-    features. Least squares gains nothing by it, since its z is a linear function of x already.
+    features. With least squares it changes nothing, since z is a linear function of x.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class DependentDataRepresentation(OverBaseModel):
     Attributes
     ----------
     treated_model_, control_model_ : the fitted models; the second one has d + 1 features.
-    n_parameters_ : numbers that both hold; None if they cannot be counted.
+    n_parameters_ : number of parameters of both; None if unknown.
 
     Examples
     --------
@@ -118,8 +118,8 @@ class SharedDataRepresentation(OverBaseModel):
     Attributes
     ----------
     model_ : the fitted model of the stacked columns.
-    scaler_ : what standardises features for the default model, else None.
-    n_parameters_ : numbers that it holds; None if they cannot be counted.
+    scaler_ : standardises features for the default model, else None.
+    n_parameters_ : number of parameters; None if unknown.
 
     Examples
     --------
@@ -151,8 +151,8 @@ class SharedDataRepresentation(OverBaseModel):
         self.scaler_ = None
         model = default_model(y)
         if self.estimator is None:
-            # Without the treatment column only scales are taken out: a shift of a column is what
-            # tells the levels of the arms apart then.
+            # Without the treatment column only scales are removed: shifts of columns then carry the
+            # levels of the arms.
             scaler = StandardScaler(with_mean=self.treatment_column)
             self.scaler_ = scaler.fit(X, sample_weight=weight)
         else:
@@ -170,7 +170,7 @@ class SharedDataRepresentation(OverBaseModel):
         if self.scaler_ is not None:
             X = self.scaler_.transform(X)
         own, zero = self.arm_scale * X, np.zeros((), dtype=X.dtype)
-        # Not a product with the arm: a missing value times 0 is no 0.
+        # Not a product with the arm: a missing value times 0 is not 0.
         in_arm = treated[:, None]
         columns = [X, np.where(in_arm, own, zero), np.where(in_arm, zero, own)]
         return np.hstack([*columns, in_arm.astype(X.dtype)] if self.treatment_column else columns)

@@ -115,7 +115,7 @@ def minimise_pair_hinge(
             if np.array_equal(point.w, before.w):  # no descent left at this precision
                 break
         w = point.w
-        # The minimiser moves about in proportion to the width: go on to where it would be at 0.
+        # The minimiser moves about in proportion to the width: extrapolate to width 0.
         if best.gap > tolerance and previous is not None:
             best.learn(at(w + (w - previous) / (_SHRINK - 1)))
         if best.gap <= tolerance:
@@ -175,7 +175,7 @@ class _ArmPoint:
         self.arm, self.width = arm, width
         winners, losers, u, v, m = arm
         gap, score = 1.0 - winners @ w, losers @ w  # 1 - z = gap_i + score_j
-        # Winners are sorted for the sake of the searches alone: neighbours look at the same places.
+        # Winners are sorted only to speed up the searches: neighbours look at the same places.
         high, low = np.argsort(gap), np.argsort(score)
         gap, u, score, v = gap[high], u[high], score[low], v[low]
         # The losers of i with 0 < 1 - z are first_i, ...; those with 1 - z > width last_i, ...
@@ -244,15 +244,15 @@ class SVMDifferentialPrediction(UpliftEstimator):
         |w|^2 / 2 + C [ mean of max(0, 1 - z) over treated pairs + kappa mean over control pairs ]
 
     z = w.(x_i - x_j), where i responded and j did not if they are treated, and the other way round
-    if they are controls. Needs 0/1 outcomes and both of them in each arm. All pairs count, at a
-    cost of a sort of the rows for each step; two float64 copies of X are held.
+    if they are controls. Needs 0/1 outcomes and both of them in each arm. All pairs count, at the
+    cost of one sort of the rows per step; two float64 copies of X are held.
 
     While no score of a winner exceeds that of a loser by 1 the hinge is a straight line, w is C
     times a difference of class means, and a larger C does not change the ranking. With features
     scaled to [0, 1] that may be so up to C = 1 or more: try 1, 10, 100. (SVM-perf counts errors in
     percent, so that its C would be 100 times as large here.) With 0/1 features and a large C many
-    coefficients of the minimiser are 0 and most scores tie; what the solver leaves of these
-    coefficients, some 1e-5, then breaks the ties.
+    coefficients of the minimiser are 0 and most scores tie; their remainders of about 1e-5 then
+    break the ties.
 
     Parameters
     ----------
@@ -262,17 +262,17 @@ class SVMDifferentialPrediction(UpliftEstimator):
         large), "uniform" (1), or two numbers in the places of 1 and kappa.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
     tolerance : stop when the duality gap is at most this part of the objective.
-    max_steps : of Newton's method.
+    max_steps : maximum number of Newton steps.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
-    coef_ : (d,) in the user's own units: scores are X @ coef_ + intercept_. ("unit-rows": of the
+    coef_ : (d,) in the units of X: scores are X @ coef_ + intercept_. ("unit-rows": of the
         normalised rows.)
     scaled_coef_ : (d,) w, the coefficients of the scaled features.
     objective_ : the minimum reached.
-    gap_ : the objective is proved to be within this part of itself of the minimum.
-    converged_ : whether gap_ <= tolerance. n_steps_ : of Newton's method.
+    gap_ : proven bound of the relative excess of the objective over its minimum.
+    converged_ : whether gap_ <= tolerance. n_steps_ : number of Newton steps.
     n_parameters_ : d + 1.
 
     Examples

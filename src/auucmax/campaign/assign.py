@@ -8,12 +8,12 @@ nobody can predict it.
 
 *Permuted blocks*, on request, make shares exact within strata. The units of a stratum are ordered
 by their places and cut into blocks that hold every arm as often as its share says; the slots of a
-block are shuffled by md5("KEY/STRATUM/BLOCK/SLOT"), so that every unit, also one of a last block
-that is not full, has each arm with the probability of its share. A later wave goes on where the
-last block ended.
+block are shuffled by md5("KEY/STRATUM/BLOCK/SLOT"), so that every unit, even in an incomplete last
+block, has each arm with the probability of its share. A later wave continues where the last block
+ended.
 
 With a model everybody gets the chosen arm, or the control, except for a random part, who get one of
-the others: from them it is later seen what the campaign gained.
+the others: they later show what the campaign gained.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Assignment(Result):
     counts : new people of each arm.
     n_people, n_units, n_before : new people, new people or groups, and people of the table who were
         assigned before and stay where they are.
-    rule : fingerprint of key, arms and all else that decides.
+    rule : fingerprint of key, arms and other settings.
     share, explore : the share that the model was to choose, and the part that gets another arm at
         random; None without a model.
     chosen : people for whom the model chose each arm, the control first; None without a model.
-    n_explored : number of people who get another arm than the chosen one.
+    n_explored : number of people who get a different arm than the chosen one.
     decision : whether to treat the chosen at all, by the evidence of the model.
     """
 
@@ -110,7 +110,7 @@ def assign(
     people : frame
         One row for each person, of pandas or polars, an Arrow table or a DuckDB relation.
     id : str
-        Column of ids, each once.
+        Column of unique ids.
     key : str
         Any text. Keep it as you would a password, and use a new one for each trial.
     arms : mapping or str, optional
@@ -162,8 +162,8 @@ def assign(
     shares = parse_arms(arms)
     labels, n_arms = np.array([*shares], dtype=object), len(shares) - 1
     part = None if model is None else explore
-    # What a list shows of all that decides, so that nobody is added to it by another rule. A letter
-    # first: no reader takes it for a number.
+    # A fingerprint of all settings, so that nobody is added to a list under others. It begins with
+    # a letter, so that no reader parses it as a number.
     exact = [[name, str(own)] for name, own in shares.items()]
     text = ["auucmax assign 1", key, exact, groups, list(strata), blocked, part]
     digest = hashlib.sha256(json.dumps(text, ensure_ascii=False).encode()).hexdigest()
@@ -195,7 +195,7 @@ def assign(
     if groups is not None:
         units = id_texts(frame[groups], f"the group {groups!r}")
 
-    # Of each unit, a person or a group: its place, the probabilities of the arms, and its arm.
+    # For each unit, a person or a group: its place, the probabilities of the arms, and its arm.
     codes, names = pd.factorize(units)
     places = hash_places(f"{key}:", names)
     chance = np.tile(np.array([*shares.values()], dtype=float), (len(names), 1))
@@ -209,8 +209,8 @@ def assign(
         ranked = scores if n_arms == 1 else uplift
         sums = np.column_stack([np.bincount(codes, own) for own in ranked.T])
         choice = np.zeros(len(names), dtype=np.intp)
-        # Ties by other places than those that decide the arms: of equal units, the chosen would be
-        # the treated, whatever the propensities.
+        # Break ties by other hashes than those that decide the arms: otherwise, of equal units, the
+        # chosen would be the treated.
         ties = names.astype(str), hash_places(f"{key}/tie/", names)
         if n_arms == 1:
             order = np.lexsort((*ties, -sums[:, 0] / sizes))

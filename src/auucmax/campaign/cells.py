@@ -38,7 +38,7 @@ Codes = NDArray[np.intp]
 
 _CHOSEN = "auucmax_chosen"
 _MOST_CELLS = 20
-_DIGITS = 6  # propensities that agree in so many are one
+_DIGITS = 6  # in which equal propensities agree
 _FEWEST = 50  # rows of each arm of a cell whose features are compared
 _STOPS = 1e-4  # corrected p-value, as in check_randomisation
 
@@ -60,10 +60,10 @@ class Cell(Result):
 class CellMeans:
     """Mean outcomes of the rows of each cell and arm.
 
-    ``y`` are kept in units of the largest one: their fourth powers are numbers. ``place`` (n,): the
-    number of arms times the row's cell, plus its arm, 0 for the control. ``groups``: codes of rows
-    that belong together, or None. ``counts`` and ``means``: (cells, arms), 0 where there is no row.
-    ``shape`` of the outcomes: see :class:`auucmax.metrics.inference.Support`.
+    ``y`` are kept in units of the largest one, so that fourth powers do not overflow. ``place``
+    (n,): the number of arms times the row's cell, plus its arm, 0 for the control. ``groups``:
+    codes of rows that belong together, or None. ``counts`` and ``means``: (cells, arms), 0 where
+    there is no row. ``shape`` of the outcomes: see :class:`auucmax.metrics.inference.Support`.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ def read_campaign(
             found[k, "missing outcomes"] = len(tests) * min(tests)
         rows = cell == k
         X = features[rows]
-        # A list of `target` knows nothing of people who are not in it.
+        # A list of `target` says nothing about people who are not in it.
         if means.counts[k].min() >= _FEWEST and not X.isna().all(axis=1).any():
             part = replace(trial.take(rows), X=X, id=None, extra=None, lost=None, propensity=None)
             if tests := [test.adjusted_p_value for test in check_randomisation(part).tests]:

@@ -47,7 +47,7 @@ _KNOWN_TO_MODELS = (
     "treatment", "outcome", "score", "treated", "control", "id", "groups", "outcome_range",
     "lower_is_better",
 )  # fmt: skip
-_FAILED_RATIO = 0.01  # probability of ever blaming a trial whose arms have the planned sizes
+_FAILED_RATIO = 0.01  # probability of ever giving a false alarm about the sizes of the arms
 _PRIOR_ROWS = 1000.0  # that the planned shares are worth in the test of the sizes
 #: ln of how many times as large the odds of an arm might be, where propensities are known.
 _TILTS = np.outer([-1, 1], [0.02, 0.05, 0.1, 0.2, 0.5]).ravel()
@@ -120,8 +120,8 @@ class Look(Result):
     ratio_p_value : smallest p-value so far of the planned sizes (or propensities), valid at every
         look; None if they are not known.
     delta : probability that any bound of any arm ever fails.
-    stops : what was shown, at this look or before, the earliest first.
-    needs_check : something is shown. Before it is acted on, run ``check`` on all rows.
+    stops : verdicts reached at this look or before, the earliest first.
+    needs_check : whether to run ``check`` on all rows before acting on the verdict.
     """
 
     verdict: Verdict
@@ -170,8 +170,8 @@ class Monitor:
 
     A row enters when the outcome window of its day has closed, and is then bet on. All bounds of
     all arms hold together at all looks with probability 1 - ``delta``, if arms were given at random
-    as planned. Of that, only the sizes of the arms are watched: before you act on what is shown,
-    run ``check`` on all rows.
+    as planned. Of that, only the sizes of the arms are monitored: before you act on a verdict, run
+    ``check`` on all rows.
 
     Parameters
     ----------
@@ -181,11 +181,11 @@ class Monitor:
         :func:`auucmax.read_trial`. Leave them out with a ``model``, which knows them. All people
         of a group have one arm, one day and one propensity.
     model : UpliftModel, optional
-        Makes the score whose gain is bounded. It was trained on other rows.
+        The model of the score whose gain is bounded, trained on other rows.
     score : str, optional
         Instead of a model, a column of scores that were fixed beforehand; with several arms also
-        the word that their columns begin with ("score" for "score mail"). Without a score there is
-        only the average effect.
+        the prefix of their columns ("score" for "score mail"). Without a score there is only the
+        average effect.
     window : str or number, default 0
         Days after that of a row until its outcome counts, such as 30 or "30d".
     delta : float, default 0.05
@@ -267,8 +267,8 @@ class Monitor:
     def look(self, table: Any, *, as_of: Any = None) -> Look:
         """Add the rows whose windows have closed at ``as_of`` (default: now), and return a look.
 
-        ``table`` has all rows so far, or those of some last days. What contradicts earlier looks is
-        an :class:`InputError`, and nothing is entered.
+        ``table`` has all rows so far, or those of recent days. Rows that contradict earlier looks
+        raise an :class:`InputError`, and none is added.
         """
         frame = table_of(table)
         check_names(frame, [self.date])
@@ -342,7 +342,7 @@ class Monitor:
         if self.model is not None:
             roles = self.model.roles
         else:
-            # An arm with few rows at first is no less an arm.
+            # An arm with few rows at first still counts.
             labels = dict.fromkeys(arm_counts(frame, self.treatment), FEWEST_ROWS)
             roles = Roles(
                 treatment=self.treatment,
@@ -538,7 +538,7 @@ def monitor_trial(
     """Take one look: read the state file if it exists, add new rows, and write it.
 
     ``options`` are those of :class:`Monitor`. At later looks they may be left out; what is given
-    must be the same as before. If anything is wrong the file stays as it was.
+    must be the same as before. After an error the file is unchanged.
     """
     options = {name: own for name, own in options.items() if own is not None}
     if Path(state).exists():

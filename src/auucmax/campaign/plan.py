@@ -225,7 +225,7 @@ class TrialPlan(Result):
 
     Attributes
     ----------
-    assumed : what is assumed of each arm; one for all of them without a model.
+    assumed : assumptions about each arm; one for all of them without a model.
     lines : what is needed for each statement.
     power : wanted power, for each arm on its own.
     outcome : of the model; without one it has no name.
@@ -305,7 +305,7 @@ def plan_trial(
     Parameters
     ----------
     model : UpliftModel, optional
-        Whose own trial says what to assume of each arm; what is passed besides replaces it.
+        Its trial gives the assumptions about each arm; other arguments replace them.
     base_rate, effect : float
         Mean outcome without treatment, and the average effect on it.
     gain : float
@@ -317,12 +317,12 @@ def plan_trial(
         Covariance of the outcome without treatment with the rank of the score, between 0 and 1;
         see :func:`past_rows`.
     treated_share : float, optional
-        Of the rows, in all arms together; .5 by default.
+        Share of the rows in all arms together; .5 by default.
     n_arms : int, default 1
         Arms besides the control, of equal shares. Each is compared with the control at levels that
         hold together; rows are those of the whole trial.
     n_rows : int, optional
-        A size to report power and width of; by default the one that is needed.
+        A size to report power and width for; by default the required one.
     power, level, delta : float
         Wanted power, for each arm on its own; level of the two-sided interval; probability that a
         certificate fails.
@@ -444,8 +444,8 @@ def past_rows(
     table : frame
     outcome, groups : columns of the outcome and of the household or shop.
     treatment, control : optional
-        Column of the arm and label of the control: its rows alone count. By default all rows do,
-        as if none had been treated.
+        Column of the arm and label of the control, to use only its rows. By default all rows are
+        used, as untreated.
     score : str, optional
         Column of scores.
     model : UpliftModel, optional
@@ -519,7 +519,7 @@ def _of_model(model: UpliftModel, own: ArmEvidence, gain_known: bool) -> dict[st
     if own.n_groups is not None:
         found["cluster_size"] = float(n.sum()) / own.n_groups
     if gain.lower is not None and gain.upper is not None and gain.value > 0:
-        # Clusters, and how base rates vary with the score, made the variance what it was.
+        # The variance includes clusters and how base rates vary with the score.
         folds = 1 if model.recipe.hold_out else 2
         error = (gain.upper - gain.lower) / (2 * ndtri(0.5 + evidence.level / 2))
         plain = folds * Assumed(**found).variance(What.GAIN)

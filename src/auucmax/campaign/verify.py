@@ -159,15 +159,15 @@ def verify(
         The list that ``target`` or ``assign`` wrote, instead of ``chosen``; rows are matched by
         ``id``. A list of ``assign`` also has the arm that was given, propensities and groups.
     propensity : str, optional
-        Column with the probability of treatment, or the word that the columns of several arms begin
-        with ("chance" for "chance mail"). Without it, everyone with the same chosen arm is assumed
-        to have had the same.
+        Column with the probability of treatment, or the prefix of the columns of several arms
+        ("chance" for "chance mail"). Without it, everyone with the same chosen arm is assumed to
+        have had the same.
     treatment, outcome, treated, control, id, groups, lower_is_better, drop_missing_outcomes,
         outcome_range : as in :func:`auucmax.read_trial`; a ``model`` knows them.
     largest_group : int, optional
         The largest size of a group, known without these rows, for certified ends with groups.
     model : UpliftModel, optional
-        That chose the people; it has the forecast.
+        The model that chose the people; it has the forecast.
     cost, value : optional
         Cost of treating a person with each arm, and value of one unit of the outcome, for profits.
     level, delta : float

@@ -16,7 +16,7 @@ docs/guarantees.md.
 
 Rows of a household are one *unit*: it is assigned as a whole, and each reassignment draws one of
 its rows. With known chances of treatment, which may differ, blocks are formed without looking at
-arms, and w is the sum after Horvitz and Thompson of ``blocks.py``.
+arms, and w is the Horvitz-Thompson statistic of ``blocks.py``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Wealth:
 
     def log_wealth(self, theta: Floats) -> Floats:
         """Log wealth ln M of each target and side at ``theta`` (..., 2, 2)."""
-        # Of a few sizes of bet: scipy's logsumexp takes ten times as long to begin.
+        # For a few sizes of bet: scipy's logsumexp has ten times the overhead.
         logs = LOG_WEIGHTS + self.credit - theta[..., None] * self.staked
         return np.asarray(np.logaddexp.reduce(logs, axis=-1))
 
@@ -95,10 +95,10 @@ class Wealth:
 class Known:
     """Quantities fixed before the first bet, from rows that no bet uses.
 
-    ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``:
-    guesses of those of a block's gain and effect; ``floors``: lower bounds of these two on each
-    side, as positive numbers. ``means``: with known chances that differ, the usual outcomes of
-    control and treated, which stand in the place of the shift.
+    ``shift``: a typical outcome, which is subtracted; ``effect``: a guess of it; ``deviations``:
+    guesses of the standard deviations of a block's gain and effect; ``floors``: lower bounds of
+    these two on each side, as positive numbers. ``means``: with known chances that differ, typical
+    outcomes of control and treated, in place of the shift.
     """
 
     shift: float
@@ -130,7 +130,7 @@ class Known:
             gain = max(block_floor(n, 0, _CENTRE, (1 - largest, largest)) for n in n_rows)
             floors = gain, largest
         deviation = float(np.sqrt((np.array(pilot.variances) @ (1 / sizes)).mean()))
-        # Ranks that know nothing of outcomes have a variance of 1/12.
+        # Ranks that are independent of outcomes have variance 1/12.
         deviations = deviation / float(np.sqrt(12)), deviation
         return cls(pilot.shift, float(np.clip(pilot.effect, -0.5, 0.5)), deviations, floors, means)
 
@@ -233,7 +233,7 @@ class AnytimeBets:
             inside = arm[start:stop]
             ends = _ends(int(inside.sum()), int((~inside).sum()))
             n_blocks = ends.shape[1]
-            # Of a much larger arm, those that came first. Kernels are compiled for this type.
+            # From a much larger arm, those that came first. Kernels are compiled for this type.
             places = [
                 (start + np.flatnonzero(own)[:n]).astype(np.int32)
                 for own, n in zip((inside, ~inside), ends[:, -1], strict=True)
@@ -283,7 +283,8 @@ def _ends(n_treated: int, n_control: int) -> Indices:
 def largest_floor(shift: float) -> float:
     """Bound on the gain statistic of blocks with at least ``SMALLEST_BLOCK`` rows.
 
-    Arms of any sizes; larger blocks have smaller floors, so those of a few more rows tell it.
+    For arms of any size; larger blocks have smaller floors, so it is reached within a few more
+    rows.
 
     >>> round(largest_floor(0.1), 3), round(block_floor(30, 40, 0.5, (0.1, 0.1)), 3)
     (0.625, 0.461)

@@ -15,10 +15,10 @@ the deviation of a block and R the number of blocks left,
 The width comes to that of the normal interval, and the proof uses neither normality nor s. Bets of
 one size, which are wider and simpler, are in ``fixed_bets.py``.
 
-**Dealings.** One dealing of rows into blocks leaves luck in the bound, and with it a temptation to
-try seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its expectation at most
-1; hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter. Of very many rows
-there are fewer dealings: luck is small compared with what they would cost.
+**Dealings.** A single dealing of rows into blocks leaves luck in the bound, and a temptation to try
+seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its expectation at most 1;
+hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter. For very many rows there
+are fewer dealings: luck is then small compared with their cost.
 
 **Strides.** Far below the bound one grid value in 25 is tried: if its wealth reaches 1000/delta,
 the 24 below it are rejected with it. A thousandth of delta pays for that.
@@ -115,10 +115,10 @@ def betting_bounds(
         be known beforehand too (default: ``outcome_range``; narrower is better).
     groups : (n,) cluster of each row; clusters lie in one arm and count equally, whatever their
         size: the target is that of a random member of a random cluster.
-    n_candidates : how many scores this one was chosen from on these rows.
+    n_candidates : number of scores among which this one was chosen on these rows.
     n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 5 at a
         million, 2 at least).
-    random_state : of the dealings.
+    random_state : seed of the dealings.
     propensity : (n,) known chance of treatment of each row, where it was not the same for all; each
         row was treated by an independent draw. Bets are then "fixed", on Horvitz-Thompson
         statistics, and there is no outcome model.

@@ -24,8 +24,8 @@ outcomes that were fixed beforehand,
     h_a = mean_a - mean_0 + 1{got a} (y - mean_a) / p_a - 1{got control} (y - mean_0) / p_0
 
 has the effect of arm a on the person as its mean given the features (Horvitz and Thompson 1952; the
-guesses take noise away and no bias in). A block is any M rows, drawn without looking at anything,
-and for one arm
+guesses remove noise and add no bias). A block is any M rows, drawn without looking at anything, and
+for one arm
 
     w = 1/M sum over its rows of h_i v_i,
 
@@ -386,7 +386,7 @@ class ArmMeans(NamedTuple):
         total, n = (
             np.bincount(got, own, minlength=chance.shape[1]) for own in (weight * y, weight)
         )
-        # A prior of one row of each outcome keeps the guesses sane if there are hardly any.
+        # A prior of one row of each outcome stabilises the guesses with few rows.
         return cls((total + 0.5) / (n + 1), NEARER * chance.min(axis=0, initial=0.5))
 
     def effects(self, y: Floats, got: NDArray[Any], chance: Floats) -> Floats:

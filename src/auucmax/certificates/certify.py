@@ -53,8 +53,8 @@ class Certificate(Guarantee):
     ``gain_upper_bound`` if they were asked for, hold *each* with probability 1 - ``delta``; all at
     once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
     :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given, of the models of
-    folds if ``cross_fitted``; ``by_cluster``: every cluster weighs the same; ``gap`` and
-    ``gain_gap`` are the differences, ``bin_gap`` the part of them that pays for the bins of a
+    folds if ``cross_fitted``; ``by_cluster``: every cluster has the same weight; ``gap`` and
+    ``gain_gap`` are the differences, ``bin_gap`` the part of them that is due to the bins of a
     histogram. Bets are on outcomes less their mean, which has less noise: a bound can come close to
     the estimate, or pass it.
 
@@ -110,7 +110,7 @@ def certify(
         be new to it: a model of this package (also inside a Pipeline or a search, or loaded from a
         file) keeps a checksum of its training rows, and it is an error to certify it on exactly
         these. Or the :class:`BinnedLevels` of rows that are too many
-        for memory, with 0/1 outcomes: then X, y and treatment stay out, and the method is
+        for memory, with 0/1 outcomes: then X, y and treatment are omitted, and the method is
         "betting-fixed". What is certified is the ranking by the exact scores.
     X : (n, d) features of the held-out rows; needed for a model only.
     y, treatment : (n,) outcome and treatment of these rows.
@@ -124,8 +124,8 @@ def certify(
     folds : (n,) fold of each row, for cross-fitted scores: the scores of a fold come from a model
         fitted on the other folds. Each fold is certified at delta / folds, and the bounds are for
         the mean AUUC of the folds' models, weighted by rows.
-    n_candidates : how many scores this one was chosen from on these very rows. A model that kept
-        rows apart to choose by, or a search around it, adds its own.
+    n_candidates : number of scores among which this one was chosen on these rows. A model that
+        chose on held-out rows, or a search around it, adds its own.
     control : label of the control group, when treatment is not 0/1 (default: the model's).
     options : of the bound, as in :func:`auucmax.certificates.betting_bound`: outcome_range,
         outcome_model (predictions, or with X a fitted model), outcome_model_range, groups,

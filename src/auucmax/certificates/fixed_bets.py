@@ -68,7 +68,7 @@ LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 LEAST = (-0.5, -0.25)
 MOST_ROWS = 20_000_000  #: of a histogram, in each dealing
 _BATCH = 1_000_000  # rows of a histogram that are assigned together
-PRIOR_ROWS = 3  #: so many rows of an outcome with this variance keep guesses sane
+PRIOR_ROWS = 3  #: prior rows with this variance stabilise guesses
 PRIOR_VARIANCE = 0.1
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
@@ -345,7 +345,7 @@ def progressive_certificate(
         has no score (None) and is not bet on; the scores of chunk k come from a model, with all
         its choices, that was trained on the chunks before it.
     delta : probability with which a bound may fail; ``joint``: both bounds at once, at delta/2.
-    n_candidates : how many ways of making the models this one was chosen from on these very rows.
+    n_candidates : number of training methods among which this one was chosen on these rows.
     outcome_range : lowest and highest possible outcome, known beforehand; outcomes that are not
         0/1 cannot do without it.
     groups : cluster of each row, an array for each chunk; clusters lie in one chunk and one arm,
@@ -355,7 +355,7 @@ def progressive_certificate(
         Horvitz-Thompson statistics. Chances less than .8 times as far from 0 and 1 as those of
         the first chunk are refused: the size of bets must not depend on the rows that are bet on.
     n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 2 at least).
-    random_state : of the dealings.
+    random_state : seed of the dealings.
 
     Examples
     --------

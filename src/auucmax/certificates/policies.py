@@ -58,8 +58,8 @@ class PolicyCertificate(Guarantee):
 
     ``gain_lower_bound``: over treating nobody; ``random_lower_bound``: over giving the same arms to
     as many random people; ``net_lower_bound``: value times the gain, minus costs, if value and cost
-    were given, else None. ``n_models`` policies were judged, each of which comes from the rows
-    before those that judge it.
+    were given, else None. ``n_models`` policies were evaluated, each made from the rows before
+    those it is evaluated on.
     """
 
     gain_lower_bound: float
@@ -96,12 +96,12 @@ def certify_policy(
     value, cost : of one unit of the outcome, and (K,) of giving each arm to a person, for the bound
         on the net value.
     treated_share : a guess, made beforehand, of the part of the people who get an arm. It sizes the
-        bets; a wrong one costs width, not truth.
-    n_candidates : how many policies this one was chosen from on these rows.
+        bets; a wrong one widens the bound, which stays valid.
+    n_candidates : number of policies among which this one was chosen on these rows.
     propensity : (n, K + 1) of each chunk, the chances of the control and of each arm by design,
         where they differed between people; None: they were the same for all.
-    n_dealings, random_state : rows are assigned to blocks so many times; the seed must be fixed
-        beforehand.
+    n_dealings, random_state : number of dealings of rows into blocks, and their seed, which must be
+        fixed beforehand.
 
     Examples
     --------
@@ -377,7 +377,7 @@ class Game:
         ends = block_ends([part.block_counts(n_arms) for part in chunks], n_arms)
         sizes = np.hstack([np.diff(end, axis=1, prepend=0) for end in ends])
         share = float(np.clip(treated_share, 0.01, 1.0))
-        # A prior of one row keeps the guess sane if there are hardly any.
+        # A prior of one row stabilises the guess with few rows.
         shift, means = float((pilot.y.sum() + 0.5) / (len(pilot.y) + 1)), None
         # Variances are as if arms were chosen without looking at outcomes, and each as often.
         if pilot.chance is None:

@@ -16,8 +16,9 @@ blocks and one number Lambda,
 
     theta >= ( ln W - ln(1/delta) ) / Lambda    with probability 1 - delta.
 
-docs/guarantees.md has the proof. An upper bound is minus the lower bound of the coefficients turned
-round. Rows that belong together, as of a household, are one unit, whose outcome is their sum.
+docs/guarantees.md has the proof. An upper bound is minus the lower bound for the negated
+coefficients. Rows that belong together, as of a household, are one unit, whose outcome is their
+sum.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class GroupsError(InputError):
 class StrataBounds(NamedTuple):
     """Bounds (J,) of J sums of effects; each holds with probability 1 - ``delta``.
 
-    Of groups, they are about groups of at most ``largest_group`` rows; None without groups.
+    With groups, they are about groups of at most ``largest_group`` rows; None without.
     """
 
     lower: Floats
@@ -93,13 +94,13 @@ def strata_bounds(
         stratum lacks must have weight 0.
     groups : (n,) of rows that belong together, each in one arm and stratum. The effect in a stratum
         is then that on the sum of a group over the mean size of the groups.
-    largest_group : rows that a group of the population has at most, known without these rows.
-        Without it, bounds are about groups of at most twice the rows of the largest of those that
-        are not bet on. Larger ones among the rows are an error.
+    largest_group : maximum size of a group in the population, known without these rows. Without it,
+        bounds are about groups of at most twice the rows of the largest of those that are not bet
+        on. Larger ones among the rows are an error.
     delta : probability with which each bound may fail.
     outcome_range : lowest and highest possible outcome.
-    n_dealings, random_state : rows are assigned to blocks so many times; the seed must be fixed
-        beforehand.
+    n_dealings, random_state : number of dealings of rows into blocks, and their seed, which must be
+        fixed beforehand.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def strata_bounds(
     strata = [Stratum.of(units, int(s), (sums[:, s] != 0).any(axis=0), rng) for s in used]
     most_rows = 1
     if groups is not None:
-        # Not by the groups that are bet on: they must not decide how much is.
+        # Not by the groups that are bet on: they must not decide the size of the bets.
         most_rows = int(_LARGER * max(one.pilot_size for one in strata))
         why = f"{_LARGER:g} times as many as the largest of those that size bets"
         if largest_group is not None:
@@ -226,11 +227,11 @@ class Stratum(NamedTuple):
         arms = [rng.permutation(own) for own in reversed(arms)][::-1]
         pilot = np.concatenate([own[: int(share * len(own))] for own in arms])
         bet_on = [own[int(share * len(own)) :] for own in arms]
-        # Less their size times the mean outcome of the pilot, which the arms share: that takes
-        # noise of sizes away and no bias in.
+        # Less their size times the mean outcome of the pilot, which the arms share: that removes
+        # noise of sizes and adds no bias.
         mean = float(units.total[pilot].sum() / max(units.size[pilot].sum(), 1.0))
         outcome = units.total - mean * units.size
-        # A prior of one row keeps the guess sane if there are hardly any.
+        # A prior of one row stabilises the guess with few rows.
         guess = (outcome[pilot].var() * len(pilot) if len(pilot) else 0.0) + PRIOR_VARIANCE
         counts = np.array([len(own) for own in bet_on])
         ends = even_ends(counts, block_size(int(counts.sum())))

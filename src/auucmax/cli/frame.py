@@ -79,7 +79,7 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 def tell(*lines: str, err: bool = False) -> None:
     """Print lines without control characters or passwords."""
-    # Passwords first: of one that is cut nothing could be recognised.
+    # Passwords first: a shortened one could not be recognised.
     shown = [without_passwords(line) for line in lines]
     cut = [line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…" for line in shown]
     typer.echo("\n".join(map(visible, cut)), err=err)
@@ -139,7 +139,7 @@ def _has_formula(name: Any, column: Any) -> bool:
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-UNHEARD = 141  #: whoever read the output has gone: what a shell reports of such a program
+UNHEARD = 141  #: exit code that a shell reports when nobody reads the output any more
 
 _CONTEXT = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 _UsageError: Any = typer.BadParameter.__base__
@@ -201,8 +201,8 @@ class Commands(_Params, TyperGroup):
 def command(**groups: Group) -> Callable[[Callable[..., Answer | None]], Callable[..., None]]:
     """Turn a function that returns an :class:`Answer` into a command.
 
-    Its keyword arguments called as the groups are dictionaries of their options. ``--json``,
-    ``--details`` and ``--quiet`` are options of every command.
+    Keyword arguments named like a group are dictionaries of its options. ``--json``, ``--details``
+    and ``--quiet`` are options of every command.
     """
 
     def decorate(function: Callable[..., Answer | None]) -> Callable[..., None]:
@@ -246,8 +246,8 @@ def _run(
 ) -> None:
     """Run a command and show its result; errors and warnings go to standard error.
 
-    A failed check is a result: exit code 1, and ``--json`` prints it. Anything but bad input is a
-    defect of ours and keeps its traceback.
+    A failed check is a result: exit code 1, and ``--json`` prints it. Errors other than bad input
+    are bugs and keep their traceback.
     """
     if how["details"] and how["quiet"]:
         raise typer.BadParameter("--details and --quiet cannot be combined")

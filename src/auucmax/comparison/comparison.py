@@ -50,9 +50,9 @@ class Comparison(Shown):
         share_best of the splits; n_parameters and fit_seconds, medians; n_failed.
 
         Means, spread and medians of a model are those of the splits on which it did not fail.
-        Other splits may be luckier ones, so the mean of a model that failed cannot be set against
-        those of the others: such models come last, the fewest failures first. Their
-        :meth:`differences` are of the same splits.
+        Splits differ, so the mean of a model that failed on some cannot be compared with the
+        others: such models come last, the fewest failures first. Their :meth:`differences` are of
+        the same splits.
         """
         auuc = self._by_split("auuc")
         best = auuc.eq(auuc.max(axis=1), axis=0)
@@ -89,7 +89,7 @@ class Comparison(Shown):
         ----------
         reference : name of a model; None: the first of :meth:`summary`, that of the highest mean
             AUUC among those that never failed. It was chosen by looking at these numbers, which
-            p values do not know: name it beforehand if you can.
+            p-values ignore: name it beforehand if you can.
         level : coverage of each interval.
 
         Returns

@@ -66,28 +66,29 @@ def compare(
 ) -> Comparison:
     """Compare models by AUUC over random splits of a trial.
 
-    All models see the same splits, which keep the share of each arm, and of the test rows only X.
-    (Look at :func:`auucmax.check_randomisation` first: where treatment can be predicted from X, a
-    high AUUC may mean that a model has found who was treated.)
+    All models see the same splits, which keep the share of each arm; of the test rows they see only
+    X. (Look at :func:`auucmax.check_randomisation` first: where treatment can be predicted from X,
+    a high AUUC may mean that a model has found who was treated.)
 
     Parameters
     ----------
     models : names as for :func:`auucmax.fit`, or estimators, which are named by class and changed
-        parameters, or a dict of name -> estimator. A name stands for that model after an encoder of
-        raw columns. Estimators have ``fit(X, y, *, treatment)`` and ``predict(X)``, and are cloned;
-        pipelines and grid searches of such estimators will do. None: "auucmax", "tm" and "cvt" for
+        parameters, or a dict of name -> estimator. A name means that model after an encoder of raw
+        columns. Estimators have ``fit(X, y, *, treatment)`` and ``predict(X)``, and are cloned;
+        pipelines and grid searches of such estimators work too. None: "auucmax", "tm" and "cvt" for
         0/1 outcomes, else "auto", "tm" and "response".
     trial : of two arms. Weights count in fitting and in AUUC; where only some rows were randomised,
         AUUC is that of the randomised test rows. Its groups are kept whole in all splits.
     splits : number of random splits.
     test_size : share of the rows in each test part.
-    random_state : of the splits, and of each model whose ``random_state`` is None. The results do
-        not depend on ``n_jobs``, on the other models, or on their order; more splits add to fewer.
+    random_state : seed of the splits, and of each model whose ``random_state`` is None. The results
+        do not depend on ``n_jobs``, on the other models, or on their order; more splits keep the
+        first ones.
     n_jobs : processes; -1: all cores. Each model gets one thread, so that fit times compare.
     resume : a file to which each finished fit is added as a line of JSON. A run that was stopped,
-        even killed, does only what the file lacks (or has as failed); so do runs with more models
-        or splits. A fit is known by the rows, the split and the name of the model: start a new file
-        when a model has changed under the same name.
+        even killed, continues with the fits that the file lacks (or has as failed), as do runs with
+        more models or splits. A fit is identified by the rows, the split and the name of the model:
+        start a new file when a model has changed under the same name.
 
     Returns
     -------

@@ -35,7 +35,7 @@ class RandomisationTest:
 
     ``name`` is "sample ratio", "chances", "likelihood ratio", "classifier", "missing values" or
     "missing outcomes"; ``adjusted_p_value`` is corrected by Holm's method over all tests of the
-    report. ``few``: what it counts, fewer than 20 people of an arm have.
+    report. ``few``: whether it counts fewer than 20 people of an arm.
     """
 
     name: str
@@ -217,7 +217,7 @@ def classifier_test(
         max_iter=50, max_leaf_nodes=15, early_stopping=False, random_state=int(rng.integers(2**31))
     )
     train, unseen = (np.column_stack([f.numbers(rows) for f in features]) for rows in (fit, test))
-    # Of a column that few rows have, a half may have none.
+    # A half may have no value of a column that few rows have.
     varies = np.fmin.reduce(train, axis=0) < np.fmax.reduce(train, axis=0)
     if not varies.any():
         return None
@@ -355,7 +355,7 @@ def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools
     log_odds = np.log(chance) - np.log1p(-chance)
     above = log_odds - log_odds.mean()
     kept = np.exp(np.minimum(np.where(treated, -above, above), 0.0))
-    # A separate stream: data that were simulated with the same seed would go with the draw. And
+    # A separate stream: data simulated with the same seed would be correlated with the draw. And
     # rounding must not lose a row where all chances are the same.
     return np.asarray(rng.spawn(1)[0].random(len(chance)) < kept + 1e-9)
 
@@ -408,7 +408,7 @@ def clustered_p(statistic: float, scores: NDArray[Any]) -> float:
     """Cluster-robust p-value of k estimates, from group scores (G, k).
 
     With V the covariance by group, the statistic over the trace of V has, nearly, an F law
-    with d = tr(V)^2 / tr(V^2) and d (G - 1) degrees of freedom (Thomas and Rao 1987). Of one
+    with d = tr(V)^2 / tr(V^2) and d (G - 1) degrees of freedom (Thomas and Rao 1987). For one
     estimate this is the t test with the cluster-robust standard error. 0 if no group varies.
     """
     n_groups = len(scores)

@@ -168,7 +168,7 @@ class Binned:
 def binned(features: pd.DataFrame, most: int = MOST_BINS) -> list[Binned]:
     """Bin every column that varies, into at most ``most`` bins.
 
-    Numbers and dates are cut at quantiles, rounded; of levels the most frequent are kept.
+    Numbers and dates are cut at rounded quantiles; the most frequent levels are kept.
 
     >>> frame = pd.DataFrame({"age": [20, 30, 40, 50], "home": ["yes", "no", "no", "no"]})
     >>> [(one.name, one.names) for one in binned(frame, 2)]
@@ -187,7 +187,7 @@ def _of_feature(feature: Feature, most: int) -> Binned:
             code = np.minimum(code, most - 1)
             names = [*names[: most - 1], "others"]
         return Binned(name, code, tuple(names))
-    # Dates from one day for all, not from the first, which is somebody's.
+    # Dates count from a fixed day, since the first one may be one person's.
     values = feature.numbers() + (feature.start or 0.0)
     is_known = ~np.isnan(values)
     known = values[is_known]

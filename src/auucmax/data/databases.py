@@ -2,7 +2,7 @@
 
 Databases are opened to read only, and whole numbers keep all their digits. All rows of a warehouse
 come once, as Arrow batches, into DuckDB, which reads them like any others: a warehouse gives rows
-in another order every time, and may ask money for each reading.
+in another order every time, and may charge for each reading.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _POSTGRES_TABLES = """
 def connect(database: str = ":memory:") -> Iterator[Any]:
     """Open a read-only DuckDB connection without network access.
 
-    A database may hold views that read any file of the machine: of it, only tables are read.
+    Views of a database may read any file of the machine, so only its tables are read.
     """
     import duckdb
 
     is_file = database != ":memory:"
     with private_folder() as folder:
         config: Any = {
-            # Reading a table is no reason to fetch software.
+            # Reading a table must not download software.
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,  # or a variable of ours could be read as a table
@@ -177,7 +177,7 @@ def read_postgres(url: str, query: str | None, draw: Draw | None) -> pd.DataFram
             sql = check_select(sql, "postgres")
 
         def read(sql: str) -> pd.DataFrame:
-            # The protocol of a pipeline takes one statement: none that ends the transaction, say.
+            # Pipeline mode takes a single statement, so none can end the transaction first.
             with connection.pipeline():
                 cursor = connection.execute(sql.encode())
                 rows = cursor.fetchall()
@@ -253,7 +253,7 @@ def read_sql(
         if _AS_TEXT.fullmatch(types[c]):
             source = f"CAST({column} AS VARCHAR)"
         elif _WHOLE.fullmatch(types[c]):
-            # Those that 64 bits hold are numbers; of others all digits are kept.
+            # Numbers if they fit into 64 bits; otherwise texts with all digits.
             long = f"{column} IS NOT NULL AND TRY_CAST({column} AS BIGINT) IS NULL"
             ((is_long,),) = db.execute(f"SELECT bool_or({long}) FROM ({table})").fetchall()
             source = f"CAST({column} AS {'VARCHAR' if is_long else 'BIGINT'})"
@@ -322,9 +322,9 @@ def copy_rows(
 ) -> Draw | None:
     """Copy the rows to the table :data:`COPY` of a DuckDB connection.
 
-    ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
-    is run. With ``draw`` a sample is drawn where the rows are, if the database can hash; otherwise
-    the result is ``draw``.
+    ``source`` is an address with a query, or a table of ibis. Only a single SELECT is run. With
+    ``draw`` a sample is drawn where the rows are, if the database can hash; otherwise the result is
+    ``draw``.
     """
     ibis = import_optional("ibis", extra="warehouse")
     address = source if isinstance(source, str) else ""
@@ -416,8 +416,8 @@ def _without_secrets(address: str) -> Iterator[None]:
 def without_secrets(text: str, address: str) -> str:
     """Cut a message before the first secret word of an address.
 
-    A driver may write a password in quotes, escaped or encoded, in any case; what follows is its
-    rest, perhaps. Nothing is left if a part of the address has no letters or digits to look for.
+    A driver may quote, escape or encode a password, and the text after it may be its rest. Nothing
+    is kept if a part of the address has no letters or digits to search for.
 
     >>> without_secrets("no user 'me' at host", "trino://me:p%40ss@host/shop")
     'no user ***'
@@ -433,6 +433,6 @@ def without_secrets(text: str, address: str) -> str:
     words = [re.findall("[A-Za-z0-9]+", own) for own in given]
     if not all(words):
         return ""
-    # Short ones are looked for as whole words only.
+    # Short ones are searched for as whole words only.
     patterns = [w if len(w) > 3 else rf"(?<![^\W_]){w}(?![^\W_])" for own in words for w in own]
     return re.sub(rf"(?is)\S*?({'|'.join(patterns)}).*", "***", text) if patterns else text

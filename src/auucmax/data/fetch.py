@@ -115,7 +115,7 @@ def fetch_criteo(
         Where to look first, in this folder or in its folder "criteo"; then come the folder named
         by the environment variable AUUCMAX_DATA and the user's cache.
     download : bool, default True
-        Download the file (311 MB) if it is nowhere; otherwise raise DataNotFoundError.
+        Download the file (311 MB) if it is not found; otherwise raise DataNotFoundError.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def fetch_social_pressure(
         Outcome: voted in the primary of August 2006. Features, float64: sex (1 is female), yob
         (year of birth), g2000, g2002, p2000, p2002, p2004 (voted in that general or primary
         election) and hh_size (voters in the household). g2004 is left out, for everybody voted
-        then. ``id`` is the household, where the file tells it.
+        then. ``id`` is the household, if the file has it.
 
     Notes
     -----
@@ -317,7 +317,7 @@ def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:
             path.parent, base_url="", registry={path.name: source.checksum},
             urls={path.name: source.url}, retry_if_failed=RETRIES,
         )  # fmt: skip
-        # The file as it is: a server that packed it on the way would give other bytes.
+        # The uncompressed file: a server that compresses it would send other bytes.
         headers = {"User-Agent": "auucmax", "Accept-Encoding": "identity"}
         downloader = pooch.HTTPDownloader(
             progressbar=sys.stderr.isatty(), timeout=SILENCE, headers=headers

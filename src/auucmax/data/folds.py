@@ -58,8 +58,8 @@ class TrialKFold(BaseEstimator):
     [['none', 'mail', 'none'], ['mail', 'none', 'none']]
     """
 
-    # Whatever splits is a cross-validator for scikit-learn, whose own base class takes long to
-    # import: it brings all of model selection.
+    # Any class with ``split`` is a cross-validator for scikit-learn; its base class is slow to
+    # import.
     __metadata_request__split: ClassVar = {"treatment": True}
 
     def __init__(

@@ -131,9 +131,9 @@ class Pair:
     def check_copies(self, *, all_columns: bool = False) -> None:
         """Raise an InputError if duplicate rows share their treatment.
 
-        People who happen to have the same features are in either arm. Copies of a row are in one
-        arm, and would train a model that is judged on them. ``all_columns``: rows are compared by
-        all columns but identifiers.
+        People who happen to have equal features are in both arms. Copies of a row share their arm,
+        and would be among training and test rows. ``all_columns``: rows are compared by all columns
+        but identifiers.
         """
         some = np.ones(len(self.y), dtype=bool)
         if self.groups is not None:  # rows of one group may be equal

@@ -68,7 +68,7 @@ class RandomisationReport(Shown):
     Attributes
     ----------
     trial_name, n_rows, alpha
-        What was tested, and the chance of a false alarm that was accepted.
+        What was tested, and the accepted probability of a false alarm.
     counts : dict of arm name to rows, control first
     expected_shares : dict of arm name to planned share, or None if none was given
     tests : tuple of RandomisationTest
@@ -81,21 +81,21 @@ class RandomisationReport(Shown):
     suspects : tuple of Suspect
         Features that look like the outcome or the treatment in disguise.
     detectable_difference : float
-        The standardised difference of a single feature that would be found four times in five.
+        The standardised difference of a single feature that is detected with 80% power.
     notes : tuple of str
         What was not tested, and why.
     grouping : str
         Whether rows or clusters were tested, and why; empty if no groups were given.
     provided : tuple of str
-        Features that were not tested, since the user named them as known only after treatment.
+        Features that were not tested, because the user named them as recorded after treatment.
     households : tuple of str
         Columns that look like a household or a shop, if no groups were given.
     doubts : tuple of Suspect
-        Features that predict the outcome so well that one has to ask when they were recorded.
+        Features that predict the outcome so well that one must ask when they were recorded.
     names : tuple of str
-        Those of the tested features that name rows or groups.
+        Tested features that identify rows or groups.
     evened : str
-        On which rows the arms were compared, if chances of treatment were given; empty otherwise.
+        The rows on which arms were compared, if propensities were given; empty otherwise.
     """
 
     trial_name: str
@@ -151,7 +151,7 @@ class RandomisationReport(Shown):
     def for_others(self) -> RandomisationReport:
         """The report without numbers of fewer than 20 people, for pages and files to hand on.
 
-        Of their tests only whether they stop, fail or pass is left.
+        Of their tests only the result (stops, fails, passes) is kept.
         """
         tests = []
         for test in self.tests:
@@ -207,19 +207,19 @@ def check_randomisation(
     * *Missing values*: are they as frequent in both arms? A test for each feature that has any.
     * *Attrition*: are outcomes missing as often in both arms? If some are: ``trial.lost``
       or ``missing_outcomes``.
-    * *Disguise*: does a feature almost settle the outcome, or tell treated from control almost
-      without fail (an AUC above .99, or values in one arm only)? It was then known only after
-      treatment, and says nothing of the randomisation: it is named, and left out of the other
-      tests. Any lesser dependence of treatment on a feature is a lack of randomisation. A feature
-      that predicts the outcome well, if not so well (an AUC above .85 within an arm), is asked
-      about. If the arms differ in one that predicts it at all well (above .75; by itself, p below
-      .001), it may be what became of the outcome, and the check fails.
+    * *Disguise*: does a feature almost determine the outcome or the arm (an AUC above .99, or
+      values in one arm only)? It was then recorded after treatment, and says nothing about the
+      randomisation: it is reported, and left out of the other tests. Any lesser dependence of
+      treatment on a feature is a lack of randomisation. A feature that predicts the outcome well
+      (an AUC above .85 within an arm) raises a question. If the arms differ (p below .001 by
+      itself) in one that predicts it fairly well (above .75), it may follow from the outcome, and
+      the check fails.
 
-    p-values are corrected by Holm's method over all tests, so a properly randomised trial is
-    blamed with a probability of about ``alpha`` at most. Below .0001 the check ``stops`` what would
-    follow, such as :func:`auucmax.fit`; so does a feature in disguise.
-    Weights of the rows are not used. A trial of which nothing could be tested is not ``ok``. What
-    is known of the design comes with the trial:
+    p-values are corrected by Holm's method over all tests, so a properly randomised trial fails
+    with a probability of about ``alpha`` at most. Below .0001 the check ``stops`` what would
+    follow, such as :func:`auucmax.fit`; so does a feature in disguise. Weights of the rows are not
+    used. A trial of which nothing could be tested is not ``ok``. What is known of the design comes
+    with the trial:
 
     * ``trial.randomised``: only these rows are tested.
     * ``trial.groups``, the cluster of each row (a household, a shop): if whole clusters were
@@ -228,7 +228,7 @@ def check_randomisation(
       ``expected_share`` are those of clusters. If treatment varies within clusters (half as much
       as among independent rows, or more), rows were randomised one by one: all are tested, with
       standard errors by cluster if there are 20 clusters or more. Without groups, columns
-      (``trial.id`` among them) by which treatment goes are ``households``.
+      (``trial.id`` among them) by which treatment varies are ``households``.
     * ``trial.propensity``, the chances of treatment by design, where they differed: the sample
       ratio is then that of each stratum of equal chance (tenths, if chances are many). All else is
       tested on rows that are drawn by their chances, such that each of them had the same. Two arms
@@ -283,7 +283,7 @@ def check_randomisation(
     if trial.groups is not None:
         check_groups(trial.groups, trial.n_rows)
     rng = np.random.default_rng(random_state)
-    # Texts that name each row are not tested: they have no order that means something.
+    # Texts that identify each row are not tested: their order is meaningless.
     ordered = {
         name: own
         for name, own in (("id", trial.id), ("groups", trial.groups))
@@ -498,8 +498,8 @@ def within_clusters(
     """Compare the variation of treatment within clusters with that of independent rows.
 
     found = sum over clusters of n - sum over arms of n_arm^2 / n, which for independent rows has
-    the mean sum of (n - 1) (1 - sum over arms of share^2). ``chance``: of treatment of each row, of
-    two arms, if known; the mean is then by these.
+    the mean sum of (n - 1) (1 - sum over arms of share^2). ``chance``: known probability of
+    treatment of each row, with two arms; the mean then uses these.
 
     >>> shop = np.arange(400) // 20
     >>> within_clusters(shop, np.arange(400) % 2).is_by_row

@@ -73,8 +73,8 @@ def read_trial(
         intervals and certificates are by group.
     propensity : str or mapping, optional
         Column with the probability of treatment that each row had by design, where it was not the
-        same for all. With several arms a column for each arm, by label, or the word that their
-        names begin with ("chance" for "chance mail", "chance call").
+        same for all. With several arms a column for each arm, by label, or the prefix of their
+        names ("chance" for "chance mail", "chance call").
     features : list of str, optional
         Columns that a model uses; by default all others.
     ignore : list of str, optional
@@ -450,7 +450,7 @@ def arm_columns(
 ) -> ArmColumns:
     """Propensity columns of all labels but one, whose propensity is the remainder.
 
-    ``given``: by label; or the word that columns begin with, as ``assign`` writes them.
+    ``given``: by label; or the prefix of columns, as ``assign`` writes them.
 
     >>> arm_columns("chance", ["no", "mail", "call"], ["age", "chance call", "chance mail"])
     (('call', 'chance call'), ('mail', 'chance mail'))

@@ -105,13 +105,12 @@ def read_table(
 
     Parameters
     ----------
-    source : a CSV (comma, tab or whatever it shows itself to be; UTF-8, with a header), Parquet,
-        JSON-lines, Arrow, Feather or Excel file; a pattern such as ``"rows/*.parquet"``, or a
-        folder with files of one kind, read in the order of their names; a DuckDB database
-        (``.duckdb``, ``.db``); a URL ``postgresql://user@host/database``, or one of BigQuery,
-        Databricks, MySQL, Snowflake, SQLite or Trino, which ibis reads; or a table of ibis itself.
-        A frame of pandas or polars, an Arrow table and a DuckDB relation are taken as they are,
-        whatever their texts.
+    source : a CSV (the delimiter is detected; UTF-8, with a header), Parquet, JSON-lines, Arrow,
+        Feather or Excel file; a pattern such as ``"rows/*.parquet"``, or a folder with files of one
+        kind, read in the order of their names; a DuckDB database (``.duckdb``, ``.db``); a URL
+        ``postgresql://user@host/database``, or one of BigQuery, Databricks, MySQL, Snowflake,
+        SQLite or Trino, which ibis reads; or a table of ibis itself. A frame of pandas or polars,
+        an Arrow table and a DuckDB relation are used unchanged.
     query : of a database: a SELECT, or the name of a table.
     columns : only these.
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
@@ -130,15 +129,15 @@ def read_table(
         64 bits are too few (but floats in JSON lines). Decisions about other texts are reported by
         a warning:
 
-        * decimal commas, commas between thousands, currencies, per cents and dates such as
+        * decimal commas, commas between thousands, currencies, percentages and dates such as
           ``31/1/2024`` or ``31/1/24`` are read as such if the column shows which of two meanings
           they have, or ``decimal`` does; otherwise (``1,234``, ``1/2/2024`` alone) they are texts;
         * points before three digits, as in ``1.696``, are between thousands where other columns
-          have decimal commas, and none decimal points; where nobody can tell they are decimals;
+          have decimal commas, and none decimal points; otherwise they are decimals;
         * ``?``, ``-``, ``unknown``, ``#N/A`` and the like are missing values among numbers or
-          dates, if they are fewer; other texts among these are named;
-        * texts of other formats are looked at in the same way; of digits alone, as of a code, 30
-          different ones stay texts.
+          dates, if they are fewer; other texts among these are reported;
+        * texts of other formats are treated in the same way, except that up to 30 different texts
+          of digits, probably codes, stay texts.
 
     Examples
     --------
@@ -341,7 +340,7 @@ def _sql_of(db: Any, files: list[str], kind: str, name: str, query: str | None) 
 def scan_csv(file: str) -> str:
     """SQL that reads a CSV file with all columns as text, without DuckDB's sniffing.
 
-    It would drop lines that do not suit its guess: comments, titles, short headers.
+    It would drop lines that do not fit its guess: comments, titles, short headers.
     """
     name = Path(file).name
     with open_unpacked(file) as source:
@@ -367,7 +366,7 @@ def scan_csv(file: str) -> str:
             escapechar=None if escape == '"' else escape,
         )
         tables[delimiter] = []
-        with suppress(csv.Error):  # a field without an end: DuckDB names the line
+        with suppress(csv.Error):  # an unclosed field: DuckDB names the line
             tables[delimiter].extend(islice(filter(None, reader), 100))
 
     def agreement(delimiter: str) -> tuple[bool, int, int]:
@@ -422,7 +421,7 @@ def _read_excel(file: str, name: str) -> pd.DataFrame:
                 UserWarning,
                 stacklevel=level_of_caller(),
             )
-        # As the cells are: no text becomes a number or a missing value.
+        # Keep cells as they are: no text becomes a number or a missing value.
         rows = pd.read_excel(book, dtype=object, keep_default_na=False, na_values=[""])
     # Blanks around names are hard to see, here as in the first line of a CSV file.
     return rows.rename(columns=lambda column: str(column).strip())

@@ -15,15 +15,15 @@ from auucmax.data.balance import Codes, arms_of, differences, likelihood_ratio_t
 from auucmax.data.covariates import Feature
 from auucmax.data.trial import Trial
 
-# A feature in disguise shows in this many rows as well as in all of them.
+# So many rows are enough to detect a feature in disguise.
 MAX_ROWS = 200_000
-# An AUC or a correlation beyond this almost settles what it goes with.
+# A feature with an AUC or a correlation beyond this almost determines its target.
 ALMOST_ONE = 0.99
 # Within an arm, little that was known before treatment predicts an outcome better than this: an
 # AUC, or the rank correlation of two normal numbers of which as many pairs agree.
 HIGH_AUC, HIGH_CORRELATION = 0.85, 0.9
-# What predicts it as well as this, and differs between the arms with a p-value below SHIFTED by
-# SMALL standard deviations or more, may be what became of the outcome.
+# A feature that predicts it as well as this, and differs between the arms with a p-value below
+# SHIFTED by SMALL standard deviations or more, may follow from the outcome.
 STRONG_AUC, STRONG_CORRELATION = 0.75, 0.6
 SHIFTED = 1e-3
 # Below this standardised difference an imbalance is too small to matter much to an average.
@@ -41,8 +41,8 @@ class Suspect:
     ``target`` is "outcome" or "treatment"; ``measure`` is "AUC" or "Spearman" (of the feature with
     the target), "rows" (how many rows at one end of the feature all have the same target), "values"
     (how many values the feature has, all of them in one arm: it is missing in the other), or "p"
-    (that arms differ as much by chance, of a feature that predicts the outcome). ``is_high``: it
-    predicts the outcome so well, chance apart, that one has to ask when it was recorded.
+    (of the difference between the arms, for a feature that predicts the outcome). ``is_high``: it
+    predicts the outcome so well that one must ask when it was recorded.
     """
 
     feature: str
@@ -55,8 +55,8 @@ class Suspect:
     def is_after(self) -> bool:
         """Whether the feature was probably recorded after treatment.
 
-        It settles the outcome, or tells treated from control almost without fail. Treatment that
-        merely depends on a feature was not randomised.
+        It determines the outcome or the arm almost without error. Treatment that merely depends on
+        a feature was not randomised.
         """
         return self.target == "outcome" or self.measure not in ("rows", "p")
 
@@ -142,10 +142,10 @@ def shifted_suspect(
 ) -> Suspect | None:
     """A feature that predicts the outcome well, if it differs between the arms.
 
-    What was known before treatment is the same in both arms but for chance; what follows the
-    outcome, however noisily, differs as the outcome does. One fair trial in a thousand has such a
-    feature, for each that it has at all. By each feature alone: among many others its difference
-    may pass for chance.
+    A feature known before treatment differs between the arms by chance only; one that follows the
+    outcome, however noisily, differs as the outcome does. In a fair trial each feature is flagged
+    with probability .001. Features are tested one by one: among many, a difference may look like
+    chance.
     """
     values = feature.numbers(rows)
     known = ~np.isnan(values)

@@ -1,6 +1,6 @@
 """Synthetic trials with known effects and known population AUUC.
 
-Beside the rows there is the law behind them: true effects, and the AUUC of any score.
+They come with the true effects, and the population AUUC of any score.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Population:
     """A population with independent normal features and known treatment effects.
 
     Two indices of a row, prognosis ``z`` and responsiveness ``v``, carry all that the features
-    say about the outcome; in the population they are independent standard normals. With a binary
+    reveal about the outcome; in the population they are independent standard normals. With a binary
     outcome the log-odds are
 
         control: a0 + signal z          treated: a1 + signal z + heterogeneity v
@@ -159,7 +159,7 @@ class Population:
         as a score, whose AUUC is known. The sample grows until four standard errors are below
         ``tolerance``, or to 2^24 (16.8 million) rows.
 
-        A score that knows nothing of the effect needs about (1.16 sd / tolerance)^2 rows, sd the
+        A score that is independent of the effect needs about (1.16 sd / tolerance)^2 rows, sd the
         standard deviation of the effects, and a good one far fewer. So 1e-4 may be out of reach
         where sd is above 0.25; the value at 2^24 rows is then returned with a UserWarning. Ask for
         a ``tolerance`` in proportion to sd.
@@ -331,7 +331,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 class SyntheticTrial(Trial):
     """A trial from a known population; ``effect`` holds the true effects.
 
-    ``population`` knows the rest: ``population.uplift(X)``, ``population.best_auuc`` and
+    ``population`` has the rest: ``population.uplift(X)``, ``population.best_auuc`` and
     ``population.auuc(score)``, see :class:`~auucmax.data.synthetic.Population`.
     """
 

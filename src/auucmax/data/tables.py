@@ -20,7 +20,7 @@ from auucmax._validation import listed, unknown_columns
 NAME_ENCODING = (
     "Name its encoding, such as latin-1 or utf-16, or export the table to a CSV or Parquet file."
 )
-# Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
+# Other messages of DuckDB list settings, an encoding among them: the word alone proves nothing.
 _NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
 _CSV_ERROR = re.compile(
     r"(CSV Error on Line: \d+).*?^(?=Expected|Value|Invalid)(.*?)$.*^ *file = (.*?)$", re.M | re.S
@@ -58,7 +58,7 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
         yield
     except (InputError, TableError, ImportError, Warning):
         raise
-    except Exception as error:  # damaged files make parsers raise whatever they like
+    except Exception as error:  # parsers raise arbitrary errors for damaged files
         if type(error).__name__ == "InterruptException":  # of DuckDB
             raise KeyboardInterrupt from error
         text = str(error)
@@ -74,7 +74,7 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
 
 # Memory
 
-#: Name of an environment variable with the megabytes that may be used, instead of the free ones.
+#: Environment variable with the megabytes that may be used, instead of the free memory.
 SETTING = "AUUCMAX_MEMORY_MB"
 _PART = 4  # a table may take a quarter of the memory; a fit takes about three times as much
 _ALWAYS = 2**28  # bytes that may be used whatever is free
@@ -95,7 +95,7 @@ def surely_fits(files: Sequence[str], kind: str) -> bool:
 def most_rows(some: pd.DataFrame) -> int:
     """Number of rows like ``some`` that fit into a quarter of the memory.
 
-    A row counts as read, and as the numbers of double precision in which a fit encodes it.
+    A row counts with its size as read, and as encoded in double precision by a fit.
     """
     read = some.memory_usage(deep=True, index=False).sum() / max(len(some), 1)
     return int(usable_memory() / _PART / (read + 8 * some.shape[1]))
@@ -126,7 +126,7 @@ def free_memory() -> float:
 
 # Samples
 
-LOOKED_AT = 10_000  #: rows that show how much memory all rows take, about
+LOOKED_AT = 10_000  #: rows from which the memory of all rows is estimated
 BUCKET, N_BUCKETS = "auucmax_bucket", 2**20  #: rows are hashed into; a sample is the first ones
 
 
@@ -143,7 +143,7 @@ class Draw(NamedTuple):
     def buckets(self, n_rows: int, some: Callable[[], pd.DataFrame], name: str) -> int | None:
         """Number of hash buckets to read; None to read all rows.
 
-        ``some`` gives rows such as those of the table, to see how much memory they take.
+        ``some`` gives sample rows of the table, to estimate their memory.
         """
         most = most_rows(some()) if self.max_rows is None else self.max_rows
         if n_rows <= most:

@@ -15,9 +15,9 @@ from auucmax._errors import level_of_caller
 from auucmax._validation import listed
 from auucmax.data.tables import quoted
 
-MANY_TEXTS = 30  #: different texts of a column, beyond which they are no levels
-_LOOK = 2048  # rows that show of most columns of texts that they are no numbers
-#: What people write where they have no number and no date, in letters of any case.
+MANY_TEXTS = 30  #: largest number of different texts that are levels
+_LOOK = 2048  # rows that show for most text columns that they are not numbers
+#: What people write for a missing number or date, ignoring case.
 BLANKS = (
     "?", "-", "--", ".", "na", "n/a", "nan", "null", "none", "unknown", "missing", "#n/a", "#na",
     "#value!", "#ref!", "#div/0!", "#name?", "#num!", "#null!",
@@ -50,7 +50,7 @@ class Form(NamedTuple):
     """What a text column can be read as.
 
     Some of its texts ``need`` to be of these kinds, all others of those that it ``allows``. ``sql``
-    makes a value of a text, ``words`` name a form that is reported, and ``sign`` is the decimal
+    converts a text to a value, ``words`` name a form that is reported, and ``sign`` is the decimal
     sign that such a column shows.
     """
 
@@ -132,7 +132,7 @@ class TextTypes(NamedTuple):
     """What text columns are read as, and which of them have blanks.
 
     ``sign`` is the decimal sign, None if no column shows it or two show different ones;
-    ``guessed`` are columns of numbers such as 1.696, of which it was guessed whether the point is
+    ``guessed`` are columns of numbers such as 1.696, for which it was guessed whether the point is
     such a sign.
     """
 
@@ -171,7 +171,7 @@ def infer_types(
         return bool(n <= MANY_TEXTS)
 
     if texts and not is_csv:
-        # Of most columns the first rows show that they are neither numbers nor dates.
+        # For most columns the first rows show that they are neither numbers nor dates.
         first = kinds_of(texts, f" LIMIT {_LOOK}")
         texts = [c for c in texts if not first[c].is_text]
     kinds = kinds_of(texts) if texts else {}
@@ -294,7 +294,7 @@ def kind_of_text(decimal: str | None = None) -> str:
 
 def kinds_of_columns(decimal: str | None = None) -> str:
     """SQL for the :class:`TextKinds` of each column of ``cells``."""
-    # One expression for all cells, without the missing ones: one a column takes long to prepare.
+    # One expression for all cells, without the missing ones: one per column takes long to prepare.
     return f"""
         SELECT name, kinds | CASE WHEN n_blank > 0 AND NOT has_blanks THEN {OTHER} ELSE 0 END,
             has_blanks, n_wrong > 0 AND 10 * n_wrong < n, 10 * n_other > n

@@ -118,7 +118,7 @@ class Trial(Shown):
     sample_weight : array of shape (n,), optional
         Weights of the rows in every average, not negative.
     id : array of shape (n,), optional
-        Names of the rows, carried along.
+        Identifiers of the rows.
     control : label, default 0
         The control group in ``treatment``; without 0 among the labels, a label "control" is.
     name, outcome_name, treatment_name : str
@@ -331,7 +331,7 @@ class Trial(Shown):
             Both keep the order of the rows.
         """
         check_level(test_size, "test_size")
-        # A group goes by its first row; without groups every row is its own.
+        # A group is represented by its first row; without groups every row is its own group.
         names = np.arange(self.n_rows) if self.groups is None else self.groups
         group = pd.factorize(names)[0]
         first = np.flatnonzero(~pd.Series(group).duplicated().to_numpy())

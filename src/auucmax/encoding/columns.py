@@ -11,7 +11,8 @@ Each level of a column with many levels has two numbers, estimated from outcomes
 Each s_l = t / (t + v_l), with v_l the variance of the number behind it by chance, and t that of the
 levels themselves, by the likelihood of the numbers of all levels (empirical Bayes). So a level of
 few rows is shrunk most. Where levels differ no more than chance explains, all have 0, and there is
-no such term. Texts that are no level count as one; missing values have 0, as all rows on average.
+no such term. Texts that are no level share one number; missing values have 0, as all rows on
+average.
 
 A row's own outcome must not be in the number that it gets: a model would trust it too much. So
 training rows are assigned to folds by their keys, and their numbers come from the other folds.
@@ -32,7 +33,7 @@ from auucmax._validation import Bools, Floats
 from auucmax.encoding.kinds import KINDS
 from auucmax.results import read_json
 
-#: Days after which what dates mean comes again.
+#: Lengths in days of the cycles of dates.
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 #: Share of a cycle by which a wave runs ahead of the sine.
 SHIFTS = {"sine": 0.0, "cosine": 0.25}
@@ -60,10 +61,10 @@ class Column:
     """A fitted raw column and the terms derived from it.
 
     A category has ``levels``, sorted; ``other_share`` if training had texts that are no level,
-    their share among all texts; ``takes_new`` if such texts are no mistake though training had few
-    or none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if
-    there are many whose outcomes differ, they have numbers instead: ``base`` or ``effect``, or
-    both, a number a level and one for all other texts.
+    their share among all texts; ``takes_new`` if such texts are accepted though training had few or
+    none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if there
+    are many whose outcomes differ, they have numbers instead: ``base`` or ``effect``, or both, a
+    number a level and one for all other texts.
 
     Another kind has ``fill``, the median, for missing values (None: all were missing), and
     ``varies`` unless all its values are the same. A date has ``cycles``, some of :data:`CYCLES`.
@@ -157,7 +158,7 @@ class Column:
             for cycle in self.cycles
             for kind in SHIFTS
         ]
-        # One value and missing ones: all that there is to know is which.
+        # One value and missing ones: only missingness varies.
         if self.has_missing:
             terms.append(Term("missing", name, None, 0.0, f"{name}: missing"))
         return [] if self.has_levels and not self.outcome_terms and len(terms) == 1 else terms

@@ -89,44 +89,43 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     * *level*: 1 where the text equals the level. All levels have a feature, none is left out.
     * *other*: 1 where the text is present and no level. It exists if training had rare levels, in
       fewer than ``min_level_rows`` rows or beyond the ``max_levels`` most frequent, and these had
-      ``min_level_rows`` rows together: a coefficient tells nothing of fewer.
+      ``min_level_rows`` rows together: fewer do not determine a coefficient.
     * *base* and *effect*: how far the outcome of a level, and the difference of the arms in it, are
       from those of all rows, shrunk as far as chance may explain it; see
       :mod:`auucmax.encoding.columns`. A category has them in the place of *level* and *other* if it
       has more than ``max_levels`` levels, and outcomes and treatment of training are given; of
-      these the ones that differ clearly. The 500 most frequent levels have numbers of their own,
-      all other texts one together; effects need ``min_level_rows`` rows of each arm. A category
-      whose levels have the same outcomes is dropped.
+      these the ones that differ clearly. The 500 most frequent levels have separate numbers, all
+      other texts a common one; effects need ``min_level_rows`` rows of each arm. A category whose
+      levels have the same outcomes is dropped.
 
     A column of 3 to 10 different whole numbers that repeat is probably one of *codes*: its values
     are levels, as texts are, and a number that training did not have counts as *other*, or to no
-    level. (Levels of what is a quantity cost next to nothing.) ``numeric`` keeps such a column as
-    numbers; ``categorical`` takes any other column of numbers for levels, whatever its values.
+    level. (Treating a quantity as levels costs next to nothing.) ``numeric`` keeps such a column as
+    numbers; ``categorical`` treats any other column of numbers as levels.
 
     Columns are found by name, in any order; further ones are ignored. A missing value in a column
     that had few or none in training becomes the median, or zeros in all levels of a category.
     Columns with one value, or none, are dropped with a warning.
 
-    In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
-    NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
-    mixed with them or not: see :func:`auucmax.encoding.kinds.level_text`. A text that has
-    zeros at the end of its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless
-    it is a level itself. Floats of 2^53 and more are an error there: they may stand for several
-    whole numbers.
+    In a category the texts that mean missing in a CSV file (the empty one, NA, N/A, NaN, nan, NULL,
+    null) are missing, wherever the rows come from. Numbers and booleans stand for texts, mixed with
+    them or not: see :func:`auucmax.encoding.kinds.level_text`. A text that has zeros at the end of
+    its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless it is a level
+    itself. Floats of 2^53 and more are an error there: they may stand for several whole numbers.
 
     Booleans are the same from all files: true, True and TRUE are one text, unless two of them are
     levels, and stand for the boolean in a category; a column that was boolean in training takes
     these texts, and 0 and 1.
 
     A warning names a category if more than half of its values, and clearly more than in training,
-    are no level: then its texts are probably written in another way.
+    are no level: its texts are then probably spelt differently.
 
     Parameters
     ----------
     max_levels : most levels of a category that have a feature each.
     min_level_rows : fewest rows of a level, of all other texts, and of missing values.
     new_levels : what to do with a text that is no level in a category without *other*: "error", or
-        "other", which makes zeros of it. Numbers that are new are never an error.
+        "other", which encodes it as zeros. Numbers that are new are never an error.
     categorical : names of columns whose numbers, or booleans, are levels.
     numeric : names of columns whose whole numbers are quantities.
 
@@ -157,8 +156,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     _apart: dict[str, Floats]  # numbers of levels from the rows outside each fold
 
-    # In a pipeline it learns nothing from outcomes: the model after it could not tell its rows by
-    # the features that ``transform`` makes of them.
+    # In a pipeline it does not use outcomes: the model after it could not recognise its training
+    # rows by the features of ``transform``.
     __metadata_request__fit: ClassVar = {
         "treatment": False,
         "keys": False,
@@ -197,7 +196,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         y, treatment : (n,) outcome, and 0/1 or boolean, for the terms that are estimated from them;
             without both there are none. Training rows are to be encoded by
             ``fit_transform`` then, others by ``transform``.
-        keys : (n,) whole numbers that name the rows, the same for rows of one household, say.
+        keys : (n,) whole numbers that identify the rows, the same for rows of one household, say.
             Default: their places.
         weight : (n,) weights of the rows for these terms; default: all count as one.
         """
@@ -270,8 +269,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Fit, and return the features of the same rows, (n, p).
 
         Terms that are estimated from outcomes have numbers from rows of other folds, so that no
-        row's own outcome is in its features: train models on these. To such a model the rows that
-        ``transform`` makes are others: :func:`auucmax.certify` cannot recognise them.
+        row's own outcome is in its features: train models on these. For such a model the rows of
+        ``transform`` differ: :func:`auucmax.certify` cannot recognise them.
         """
         return self.fit(frame, y, treatment, keys, weight).training_features(frame, keys)
 
@@ -279,7 +278,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Features (n, p) for training, whose outcome terms come from other folds.
 
         Terms that are estimated from outcomes have numbers from the rows of other folds. ``keys``
-        as in ``fit``: a row has the same one here.
+        as in ``fit``, the same for each row.
         """
         table = frame_of(frame, [column.name for column in self.columns_])
         return self._features(table, np.arange(len(table)) if keys is None else np.asarray(keys))
@@ -411,8 +410,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def accept(self, frame: Any) -> Self:
         """Accept new categories, encoded as zeros, in the columns where these rows have some.
 
-        For rows that were kept from ``fit`` though they were there: a text that is so rare that
-        only they have it is no mistake. No feature of any other row changes.
+        For rows held out from ``fit``: a text so rare that only they have it is not an error. No
+        feature of any other row changes.
         """
         table, columns = frame_of(frame), []
         for column in self.columns_:

@@ -34,7 +34,7 @@ def frame_of(
     """Convert a table to a pandas frame with distinct column names, all texts.
 
     ``columns``: only these are read, and all must be there; ``also``: further ones, if there. A
-    pandas frame keeps all of its columns, for to choose some would copy them.
+    pandas frame keeps all of its columns, because selecting some would copy them.
 
     >>> import pyarrow as pa
     >>> frame_of(pa.table({"age": [30, None], "town": ["Oslo", "Rome"]}), ["age"])
@@ -93,7 +93,7 @@ def as_given(frame: pd.DataFrame, table: Any, keys: Collection[str | None] = ())
     """Convert a result to the library of the input (a DuckDB relation becomes Arrow).
 
     ``keys`` are columns of the result that come from the table, and have the types that they have
-    there, so that both can be joined. Where no table came, as from a file, the result is as it is.
+    there, so that both can be joined. Without a table, as for a file, the result is unchanged.
 
     >>> import pyarrow as pa
     >>> as_given(pd.DataFrame({"id": [7]}), pa.table({"id": pa.array([7], pa.int16())}), ["id"])

@@ -1,7 +1,7 @@
 """Column kinds, and conversion of values to numbers or texts; all type checks are here.
 
-Columns come as pandas series of any type: of numpy, nullable, of Arrow, or Python objects. Columns
-of files that have no types are looked at by DuckDB, all texts of them.
+Columns come as pandas series of any type: of numpy, nullable, of Arrow, or Python objects. For
+files without types DuckDB inspects all texts.
 
 The texts that stand for values are the same from CSV, Parquet, SQL or Python. A value has a text
 (:func:`level_text`), and a text counts as a level, as another text or as missing
@@ -175,7 +175,7 @@ def outcome_numbers(column: pd.Series) -> pd.Series:
 KINDS = ("number", "category", "date", "boolean", "code")
 FEWEST_CODES, MOST_CODES = 3, 10  #: different whole numbers of a column that are codes
 _EXACT = 2.0**53  # whole numbers below differ as floats
-_FIRST_LOOK = 1_000  # rows that show of most columns that they are no codes
+_FIRST_LOOK = 1_000  # rows that show for most columns that they are not codes
 _DAY_IN_MICROSECONDS = 86_400e6
 # Kinds by what pandas infers from Python objects.
 _INFERRED = {
@@ -264,7 +264,7 @@ def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
 
     Its values are 3 to 10 whole numbers, which repeat: twice on average, and two of them in so many
     rows that they make levels. (Levels of fewer rows would tell less than the numbers do.) Codes
-    are often written so, and levels of what is a quantity cost next to nothing.
+    are often like this, and treating a quantity as levels costs next to nothing.
 
     >>> code_counts(np.array([3.0, 1.0, 2.0, 1.0, 3.0, 3.0]), fewest_rows=2)
     {1: 2, 2: 1, 3: 3}
@@ -357,8 +357,8 @@ def truths_of(series: pd.Series, kind: str) -> tuple[Floats, list[Any]]:
 # Kinds of outcomes
 
 BINARY = Kind.BINARY
-_ZEROS = 0.01  # of the rows, from which on zeros are a part of what money looks like
-MOSTLY = 0.5  #: of the rows, from which on one value is the usual one
+_ZEROS = 0.01  # share of zeros from which an outcome counts as money with zeros
+MOSTLY = 0.5  #: share of the rows from which one value is the usual one
 MOST_BEYOND = 0.2  #: of all outcomes, by size, may lie beyond the range of a certificate
 
 
@@ -382,7 +382,7 @@ def outcome_kind(y: Floats) -> Kind:
 def usual_value(y: Floats) -> float | None:
     """The smallest or largest outcome if at least half of the rows have it, else None.
 
-    Most people buy nothing, say: whether they buy tells more of them than how much.
+    If most people buy nothing, for example, whether they buy is more informative than how much.
 
     >>> usual_value(np.array([0, 0, 0, 7.5])), usual_value(np.array([1.5, 2.5, 4.0]))
     (0.0, None)

@@ -1,6 +1,6 @@
 """Estimators: ``fit(X, y, *, treatment)``, ``predict(X)`` -> scores, ``score`` -> AUUC.
 
-They are imported when they are first used: a command that has one model waits for no other.
+They are imported on first use, so that a command loads only the models it needs.
 """
 
 from __future__ import annotations

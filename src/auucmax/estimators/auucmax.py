@@ -65,22 +65,21 @@ class AUUCMax(UpliftEstimator):
     with s a surrogate of 1[z <= 0], exactly and at a cost linear in the rows; Lambda is chosen on
     a grid. Each arm needs rows of different outcomes.
 
-    ``fit`` also takes rows of :func:`auucmax.rows.stream_table`, which bring outcome and treatment
-    with them. Of these at most a million random ones (or 512 MB of features) are in memory at a
-    time, on which the norm is chosen; the chosen norm is fitted on all, batch by batch.
-    Coefficients are those of the same rows in memory to 1e-6; to 1e-5 where rows hardly determine
-    one (a column that differs in one row only, a fit that warns). Folds and halves are drawn by a
-    hash of the row's number in memory as well. (On Spark a row's number is that of its partition
-    and its place there.)
+    ``fit`` also takes rows of :func:`auucmax.rows.stream_table`, which include outcome and
+    treatment. At most a million random rows (or 512 MB of features) are in memory at a time, to
+    choose the norm; the chosen norm is fitted on all, batch by batch. Coefficients are those of the
+    same rows in memory to 1e-6; to 1e-5 where rows hardly determine one (a column that differs in
+    one row only, a fit that warns). Folds and halves are drawn by a hash of the row's number in
+    memory as well. (On Spark a row's number is that of its partition and its place there.)
 
-    y may be any finite number: of counts, money or a measure, in a treated pair i has the higher
-    outcome, in a control pair k the lower one, and a pair counts the difference of its outcomes, as
-    it does in AUUC. Up to 32 different outcomes are taken as they are. More are cut into at most 32
-    levels: 0 is one, and the others are cut at quantiles, so that each level holds at least 20 rows
-    of an arm, or none of it (a quarter of an arm of fewer than 80). A level counts as the mean of
-    its rows in the arm, which keeps the arm's total. So a single order of 5,000 counts no more than
-    the mean of the highest level; nothing is clipped beyond that. Pairs within a level are not
-    ranked; ``gap_share_`` says how much is.
+    y may be any finite number, such as counts, money or a measure: in a treated pair i has the
+    higher outcome, in a control pair k the lower one, and a pair is weighted by the difference of
+    its outcomes, as in AUUC. Up to 32 different outcomes are used unchanged. More are cut into at
+    most 32 levels: 0 is one, and the others are cut at quantiles, so that each level holds at least
+    20 rows of an arm, or none of it (a quarter of an arm of fewer than 80). A level counts as the
+    mean of its rows in the arm, which keeps the arm's total. So a single order of 5,000 counts no
+    more than the mean of the highest level; nothing is clipped beyond that. Pairs within a level
+    are not ranked; ``gap_share_`` says how much is.
 
     Parameters
     ----------
@@ -94,11 +93,11 @@ class AUUCMax(UpliftEstimator):
         and below a level that parts the rows best), "bound" (the paper's bound, which is not a
         guarantee; of 0/1 outcomes), "certificate" (of 0/1 outcomes: half of the rows are kept
         apart; the candidate that ranks them best is taken and certified on them, with a guarantee
-        that pays for all candidates; no refit on all rows, because the guarantee would not survive
-        it; nor does it pay for a search around this model, such as GridSearchCV), or None
-        (``norm`` is used).
+        that accounts for all candidates; no refit on all rows, because the guarantee would not
+        survive it; nor does it account for a search around this model, such as GridSearchCV), or
+        None (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
-        1), or norms. Of more than a million rows a random million is searched (more, where an
+        1), or norms. With more than a million rows a random million is searched (more, where an
         outcome is so rare that an arm would have fewer than 1,000 rows of it), and the chosen norm
         is then fitted once on all.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
@@ -106,20 +105,20 @@ class AUUCMax(UpliftEstimator):
         convex), one of these, or "adam" (the paper's: batches of 1000 rows, at most 200 epochs,
         early stopping on a fifth of the rows).
     learning_rates : tried by "adam" with each norm.
-    delta : bound and certificate are given for a probability of 1 - delta.
-    random_state : of the folds, of the rows kept apart, and of "adam".
+    delta : bound and certificate are for a probability of 1 - delta.
+    random_state : seed of the folds, the rows kept apart, and "adam".
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
-    coef_ : (d,) in the user's own units: scores are X @ coef_ + intercept_. ("unit-rows": of the
+    coef_ : (d,) in the units of X: scores are X @ coef_ + intercept_. ("unit-rows": of the
         normalised rows.)
     scaled_coef_ : (d,) w, the coefficients of the scaled features, ||w|| <= norm_.
     norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
     gap_share_ : share of the sum of all pairs' differences of outcomes that lies between levels, at
         least; 1 if each outcome is a level. See :class:`auucmax.pairs.OutcomeLevels`.
     search_rows_ : how many rows the norm was searched on; all, up to a million.
-    paper_bound_ : what Theorem 1 prints for the chosen norm on the rows that were searched. NOT a
+    paper_bound_ : the bound of Theorem 1 for the chosen norm on the rows that were searched. NOT a
         guarantee. None with ``selection=None``: :func:`auucmax.certificates.paper_bound` computes
         it. None where outcomes are not 0/1.
     certificate_ : :class:`auucmax.certificates.Certificate` of the chosen score, with
@@ -280,7 +279,7 @@ class AUUCMax(UpliftEstimator):
         if relative or (training.surrogate.convex and self.solver != "adam"):
             top = path.top_fit(training, np.inf if relative else max(norms))
         if relative and top is not None:
-            # A trial in which no feature tells anything has a free norm of 0.
+            # Without any informative feature the free norm is 0.
             free = float(np.linalg.norm(top.solution.w)) or 1.0
             norms = [free * part for part in norms]
         grid = [(norm, rate) for norm in norms for rate in rates]

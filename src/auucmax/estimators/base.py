@@ -1,7 +1,6 @@
 """The base class of all estimators, and helpers for scikit-learn.
 
-Pipelines, searches and wrappers hold other models: how these are copied, seeded, fitted and counted
-is here, too.
+Models inside pipelines, searches and wrappers are also copied, seeded, fitted and counted here.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ def free_random_states(model: Any) -> list[str]:
 def count_parameters(*models: Any) -> int | None:
     """Number of fitted parameters of models; None if unknown.
 
-    What a model says of itself; else coefficients and intercepts of linear models and networks,
-    nodes of trees; of a pipeline the last step, of a search the best model, of an ensemble the sum.
+    What the model reports; else coefficients and intercepts of linear models and networks, nodes of
+    trees; of a pipeline the last step, of a search the best model, of an ensemble the sum.
 
     Examples
     --------
@@ -221,7 +220,7 @@ class UpliftEstimator(BaseEstimator):
         if self.needs_binary:
             _check_binary(outcome)
         self._fit(matrix, outcome, treated, weight)
-        self.checksum_ = Checksum.of(matrix, outcome, treated)  # which certify knows them by
+        self.checksum_ = Checksum.of(matrix, outcome, treated)  # by which certify recognises them
         return self
 
     def predict(self, X: Any) -> Floats:

@@ -7,16 +7,16 @@
 2. Trees for g, with f held: gradient p - y and Hessian p (1 - p), of numbers z - y and 1.
 3. Trees for f, with g held: gradient d (p - y) and Hessian d^2 p (1 - p), few leaves, a strong
    penalty. Numbers of trees, 0 among them, are chosen by the loss of the folds in which the
-   start was weighed, so that where rows tell nothing of the effect it stays that of the start.
+   start was weighed, so that rows without information about the effect leave it as in the start.
    Folds are grown once, as far as the grid goes, and judged at each of its points on the way.
 4. The models of both starts are averaged with weights exp(-out-of-fold log-loss).
 
 Trees are grown best first from histograms: each is the one that LightGBM grows in the same bins.
-The leaf with the largest gain is split, gains and values are those of a Newton step, a side of a
-split must have rows enough, as its Hessian tells their number, and a column without gain in a leaf
-is not tried below it. It is not LightGBM because trees of four to six leaves take half of its time
+The leaf with the largest gain is split, gains and values are those of a Newton step, each side of a
+split must have enough rows, as estimated from its Hessian, and a column without gain in a leaf is
+not tried below it. LightGBM is not used because trees of four to six leaves take half of its time
 here (``python -m benchmarks ensemble``): rows of all folds share their bins, held-out rows are
-scored on the way, and sums are of whole numbers, which no order changes.
+scored on the way, and sums of whole numbers do not depend on their order.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ class BoostedEffect(UpliftEstimator):
 
         score(x) = sum_m weight_m (P_m(y = 1 | x, treated) - P_m(y = 1 | x, control))
 
-    See :mod:`auucmax.estimators.boosted`. Features may be missing (NaN). Of an outcome that is not
-    0/1 it learns whether, or numbers (:mod:`auucmax.estimators.targets`): P is then that of the
-    outcome not being the usual one, times an amount, or a mean.
+    See :mod:`auucmax.estimators.boosted`. Features may be missing (NaN). For an outcome that is not
+    0/1 (:mod:`auucmax.estimators.targets`) P is the probability that it is not the usual one, times
+    an amount, or a mean.
 
     Parameters
     ----------
     base_rounds, effect_rounds : numbers of trees that are tried, from small to large.
-    n_folds : by which they are chosen; fewer, where an outcome of an arm is rarer.
-    max_rows : of more rows, a random sample of so many is used.
+    n_folds : folds by which they are chosen; fewer where an outcome of an arm is rarer.
+    max_rows : with more rows, a random sample of this size is used.
     n_jobs : folds that grow at a time, in threads; None or -1: as many as there are processors. The
         result does not depend on it.
-    random_state : of the folds and of the part.
+    random_state : seed of the folds and of the sample.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
     formula_ : two parts, one for each arm, for each start that counts, and the trees.
-    fill_ : (d,) what stands for missing values in the starts.
+    fill_ : (d,) replacements of missing values in the starts.
     n_rows_ : number of training rows.
-    modelled_ : "0/1", "whether" or "number": what of the outcome is modelled.
-    amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
-    log_loss_ : out of fold, in total, of each start.
+    modelled_ : "0/1", "whether" or "number": the modelled aspect of the outcome.
+    amounts_ : (2,) factors of the predictions for treated and control; 1 for 0/1.
+    log_loss_ : total out-of-fold log-loss of each start.
     n_parameters_ : coefficients, and a value for each leaf plus a threshold for each split.
 
     Examples

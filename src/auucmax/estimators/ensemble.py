@@ -37,9 +37,9 @@ class UpliftEnsemble(UpliftEstimator):
 
         score(x) = mean over models m of F_m(score_m(x)),   F_m: their distribution in training
 
-    It is what ``auucmax fit`` uses unless another model is named. A linear model is bad where
-    effects have steps and interactions, trees where they are linear; the mean of both is bad
-    nowhere. Outcomes may be any number, if all members take that, as the default ones do
+    The default of ``auucmax fit``. A linear model ranks badly where effects have steps and
+    interactions, trees where they are linear; the mean of both does badly in neither case. Outcomes
+    may be any number, if all members take that, as the default ones do
     (:mod:`auucmax.estimators.targets`). Features may be missing (NaN), if all members take that, as
     the default ones do.
 
@@ -47,14 +47,14 @@ class UpliftEnsemble(UpliftEstimator):
     ----------
     estimators : models with ``fit(X, y, *, treatment)`` and ``predict(X)``; None:
         ``ShrunkInteractions`` and ``BoostedEffect``.
-    random_state : of the members whose own is None: the default members use the same folds.
+    random_state : seed of members whose own is None: the default members use the same folds.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
     estimators_ : the fitted models.
     knots_ : for each model an array (2, k): scores, and their ranks between 0 and 1.
-    n_parameters_ : sum over models and knots; None if one of them cannot tell.
+    n_parameters_ : sum over models and knots; None if unknown for one of them.
 
     Examples
     --------
@@ -94,8 +94,8 @@ class UpliftEnsemble(UpliftEstimator):
     def new_members(self) -> list[Any]:
         """The models to be fitted, with their seeds.
 
-        Models of different kinds have one seed, so that those that use folds use the same; a
-        second model of a kind has another, or it would be the first one again.
+        Models of different classes share a seed, so that they use the same folds; a second model of
+        a class gets another seed, or it would equal the first.
         """
         given = self.estimators
         if given is None:
@@ -127,7 +127,7 @@ class UpliftEnsemble(UpliftEstimator):
 def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:
     """Knots (2, k): increasing scores, and their ranks between 0 and 1.
 
-    A knot is the mean of at least 20 rows' scores, and of their ranks, so that it tells nobody's
+    A knot is the mean of at least 20 rows' scores, and of their ranks, so that it reveals nobody's
     score; rows of one score share their middle rank. Two further knots, as far out as the next ones
     are in, have the ranks 0 and 1.
 

@@ -1,10 +1,9 @@
 """Baselines that reduce uplift modelling to regression or classification.
 
-They work over any scikit-learn model. One that the user gives gets X as it came (frames, strings
-and missing values too), to deal with in its own way. The default models are linear, on features
-that are standardised for the fit, so that neither units nor shifts of a column matter and the l2
-penalty of logistic regression (C = 1) acts on all columns equally; the coefficients are then
-brought back to the units of X.
+They wrap any scikit-learn model. One given by the user gets X unchanged (frames, strings and
+missing values too). The default models are linear, on features that are standardised for the fit,
+so that neither units nor shifts of a column matter and the l2 penalty of logistic regression (C =
+1) acts on all columns equally; the coefficients are then converted back to the units of X.
 
 Weights that are whole numbers count copies of rows. Of other weights only the ratios matter: they
 are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on.
@@ -52,7 +51,7 @@ class OverBaseModel(UpliftEstimator):
         if own is not None and not self._adds_columns and not plain:
             rows = X if hasattr(X, "shape") else np.asarray(X)
             return validate_data(self, rows, skip_check_array=True, **how)
-        if own is not None:  # whether values may be missing is for the model to say
+        if own is not None:  # the model decides whether values may be missing
             how["ensure_all_finite"] = "allow-nan"
         return validate_data(self, X, dtype=[np.float64, np.float32], **how)
 
@@ -118,8 +117,8 @@ class TwoModels(OverBaseModel):
     Attributes
     ----------
     treated_model_, control_model_ : the fitted models.
-    n_parameters_ : numbers that both hold, coefficients and intercepts if they are linear; None if
-        the models are of a kind whose numbers cannot be counted.
+    n_parameters_ : number of parameters of both, coefficients and intercepts of linear models; None
+        if unknown.
 
     Examples
     --------
@@ -163,7 +162,7 @@ class ClassTransformation(OverOneModel):
     Attributes
     ----------
     model_ : the fitted model of z.
-    n_parameters_ : numbers that it holds, d + 1 by default; None if they cannot be counted.
+    n_parameters_ : number of parameters, d + 1 by default; None if unknown.
 
     Examples
     --------
@@ -204,8 +203,8 @@ class TransformedOutcome(OverOneModel):
         target = y (t - e) / (e (1 - e)),        e = P(treated)
 
     so y / e for a treated row and -y / (1 - e) for a control row; E[target | x] is the uplift
-    whatever the outcome's law. One model, d + 1 parameters if it is linear; the price is a noisier
-    target than two models have.
+    whatever the distribution of the outcome. One model, d + 1 parameters if it is linear; the price
+    is a noisier target than two models have.
 
     Parameters
     ----------
@@ -216,7 +215,7 @@ class TransformedOutcome(OverOneModel):
     Attributes
     ----------
     model_ : the fitted regressor.
-    n_parameters_ : numbers that it holds, d + 1 by default; None if they cannot be counted.
+    n_parameters_ : number of parameters, d + 1 by default; None if unknown.
 
     Examples
     --------
@@ -260,7 +259,7 @@ class ResponseModel(OverOneModel):
     Attributes
     ----------
     model_ : the fitted model.
-    n_parameters_ : numbers that it holds, d + 1 by default; None if they cannot be counted.
+    n_parameters_ : number of parameters, d + 1 by default; None if unknown.
 
     Examples
     --------
@@ -299,7 +298,7 @@ def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
                 "Wrap it in CalibratedClassifierCV, or use another.",
             )  # fmt: skip
         y = y.astype(np.int64)
-    # The weights are ours to pass on, whatever the routing around us: no requests are needed.
+    # We pass weights on ourselves, so no routing requests are needed.
     with config_context(enable_metadata_routing=False):
         if weight is None or np.abs(weight - 1).max() < 1e-12:
             return model.fit(X, y)

@@ -1,6 +1,6 @@
 """Algorithm 1: fit one linear candidate per norm of a grid.
 
-``known_of`` computes what that needs to know of the rows before, in memory or by batch.
+``known_of`` first computes the statistics of the rows that this needs, in memory or by batch.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ _VALIDATION_PART = 5
 class LinearObjective:
     """The objective of rows as a function of w, the coefficients of scaled columns.
 
-    Scaling the columns of X by ``factor`` is scaling the coefficients, so X is not copied: gradient
-    and Hessian follow by the chain rule. Shifts of columns cancel in differences of scores.
+    Scaling the columns of X by ``factor`` equals scaling the coefficients, so X is not copied:
+    gradient and Hessian follow by the chain rule. Shifts of columns cancel in differences of
+    scores.
 
     ``more`` goes to the objective of pairs: ``extremes`` of the columns of arrays, the ``known``
     sums and the ``level`` of rows that are read batch by batch.

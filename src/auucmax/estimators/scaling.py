@@ -4,8 +4,8 @@ A norm constraint means something only on scaled features. Column scalings are a
 (x_k -> factor_k (x_k - shift_k)), so no scaled copy of X is made; shifts cancel in differences of
 scores. ``"unit-rows"`` divides each row by its norm and does copy.
 
-Sums over rows lose the digits of a column that lies far from 0. So rows are trained on with such
-columns moved to 0, whatever the scale and wherever the rows are: the same rule for all.
+Sums over rows lose the digits of a column that lies far from 0, so such columns are moved to 0 for
+training, with every scale and for rows in memory and in batches.
 """
 
 from __future__ import annotations

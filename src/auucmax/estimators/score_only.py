@@ -36,8 +36,9 @@ class ScoreOnly(UpliftEstimator):
     * ``model(X)``, any function.
 
     X is passed on unchanged, frame or array. Scores must be finite, one a row: (n,) or (n, 1).
-    A model of several treatments needs a function that takes one: ``lambda X: model.predict(X)[:,
-    0]``, say. A classifier of the outcome is refused, since its ``predict`` returns labels.
+    For a model of several treatments pass a function that selects one, such as
+    ``lambda X: model.predict(X)[:, 0]``. A classifier of the outcome is refused, since its
+    ``predict`` returns labels.
 
     ``ScoreOnly(model)`` is ready at once, ``fit`` checks its arguments and changes nothing, and
     ``clone`` keeps the fitted model. It must then have been fitted on *other* rows than those it is
@@ -48,14 +49,14 @@ class ScoreOnly(UpliftEstimator):
     ----------
     model : a fitted model, or a function X -> scores.
     fit_with : a function (X, y, treatment) -> fitted model or function X -> scores, called by
-        ``fit`` with X as it came, y as float and treatment as 0/1 arrays. Weights are passed as
+        ``fit`` with X unchanged, y as float and treatment as 0/1 arrays. Weights are passed as
         ``sample_weight``, if there are any.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
     scorer_ : what ``fit_with`` returned.
-    n_parameters_ : numbers that the model holds; None where that is not known.
+    n_parameters_ : number of parameters of the model; None if unknown.
 
     Examples
     --------

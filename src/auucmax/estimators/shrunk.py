@@ -4,9 +4,9 @@
 
 minimises the mean log-loss plus (tiny ||b||^2 + strength ||g||^2) / 2 on standardised features.
 With a large strength the effect is a constant on the scale of log-odds, with a small one that of
-two logistic regressions. Of numbers the mean, by squared loss, takes the place of the log-odds
-(:mod:`auucmax.estimators.targets`). Deviations from a constant effect are bought by likelihood: the
-models of all strengths are averaged with weights exp(-out-of-fold log-loss).
+two logistic regressions. For numbers the mean, with squared loss, replaces the log-odds
+(:mod:`auucmax.estimators.targets`). Deviations from a constant effect must be supported by
+likelihood: the models of all strengths are averaged with weights exp(-out-of-fold log-loss).
 
 All folds and strengths are minimised together, each step by one pass over the rows: scores of all
 models are one product of matrices, and a row counts for the models of the folds that it is not in.
@@ -45,27 +45,27 @@ class ShrunkInteractions(UpliftEstimator):
 
         score(x) = sum_k weight_k (P_k(y = 1 | x, treated) - P_k(y = 1 | x, control))
 
-    See :mod:`auucmax.estimators.shrunk`. Of an outcome that is not 0/1 it learns whether, or
-    numbers (:mod:`auucmax.estimators.targets`): P is then that of the outcome not being the usual
-    one, times an amount, or a mean. Features may be missing (NaN): the median stands for them.
+    See :mod:`auucmax.estimators.shrunk`. For an outcome that is not 0/1
+    (:mod:`auucmax.estimators.targets`) P is the probability that it is not the usual one, times an
+    amount, or a mean. Missing features (NaN) are replaced by the median.
 
     Parameters
     ----------
     hinges : whether columns of more than 8 different values also enter as max(x - q, 0) at their
         quartiles q, in main effects and interactions.
-    strengths : of the penalty on interactions.
-    n_folds : by which strengths are weighed, each with its share of every arm and outcome; fewer,
-        where an outcome of an arm has fewer rows.
-    random_state : of the folds.
+    strengths : penalties on interactions.
+    n_folds : folds by which strengths are weighed, stratified by arm and outcome; fewer where an
+        outcome of an arm has fewer rows.
+    random_state : seed of the folds.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
-    modelled_ : "0/1", "whether" or "number": what of the outcome is modelled.
-    amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
+    modelled_ : "0/1", "whether" or "number": the modelled aspect of the outcome.
+    amounts_ : (2,) factors of the predictions for treated and control; 1 for 0/1.
     path_ : frame with the strength, the out-of-fold log-loss (total) and the weight of each model.
     formula_ : a part for each arm and each model of weight above 0, and the hinges.
-    fill_ : (d,) what stands for missing values.
+    fill_ : (d,) replacements of missing values.
     n_parameters_ : numbers that scoring needs.
 
     Examples

@@ -9,13 +9,13 @@ treated:
   these, who are few, would learn noise, and the ranking of people by money with it.
 * Numbers, all others: squared loss of the outcome in standard deviations.
 
-Large outcomes are winsorised, as one of them could decide a ranking: those that are not the usual
-one at their 1% and 99% quantiles, those that are modelled as numbers likewise.
+Outcomes are winsorised, since a single large one could decide a ranking: at the 1% and 99%
+quantiles of those that are not the usual one, or of all that are modelled as numbers.
 
     score(x) = treated amount mean(z(x, 1)) - control amount mean(z(x, 0))
 
-Both amounts are 1 for 0/1, the standard deviation for numbers. Of whether they are the mean of both
-arms together; their difference is kept as far as it is clearly more than noise
+Both amounts are 1 for 0/1, the standard deviation for numbers. For "whether" they are the mean of
+both arms together; their difference is kept as far as it clearly exceeds noise
 (:func:`arm_amounts`).
 """
 
@@ -69,7 +69,7 @@ class Binomial:
         """
         small = np.exp(-np.abs(z))
         above = 1 + small
-        # expit, from the exponential that is there
+        # expit, from the exponential at hand
         wrong = np.where(z >= 0, 1.0, small) / above - y[:, None]
         wrong *= weight[:, None]
         totals += _log_sums(above, weight) - (weight * y) @ z
@@ -208,7 +208,7 @@ def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:
         own, w = amount[arm], weight[arm]
         means.append(float(np.average(own, weights=w)))
         total = float(w.sum())
-        n = total**2 / float(w @ w)  # rows of equal weight that tell as much
+        n = total**2 / float(w @ w)  # effective number of rows
         spread = float(np.average((own - means[-1]) ** 2, weights=w))
         squares += spread / max(n - 1, 1)
     difference = means[0] - means[1]

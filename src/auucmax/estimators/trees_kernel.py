@@ -6,7 +6,7 @@ Gradient and Hessian of a row are packed into one whole number of 64 bits, so th
 one addition for a row and a column. Rows are added up in blocks that are small enough for the sums
 not to run over, which are then taken apart. Sums of whole numbers do not depend on an order.
 
-Loops are written out: what numba makes of expressions of arrays takes seconds to compile.
+Loops are written out: numba takes seconds to compile array expressions.
 """
 
 # mypy: disallow-untyped-defs=False
@@ -196,7 +196,7 @@ def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, spli
         whole = place[leaf]
         place[large], place[small] = whole, new
         n = collect(node, small, parts, packed, rows, own)
-        # Of the last leaves only the sums are needed, which any column has.
+        # For the last leaves only the sums are needed, which any column has.
         n_columns = LANES if n_splits == n_leaves - 1 else len(codes)
         add_rows(codes, n_columns, rows, own[:n], False, sums, hists[new])
         for side in range(2):

@@ -1,8 +1,8 @@
 """SQL dialects: names, texts, numbers, missing values and dates.
 
-Each entry is in the words of its database, so that a query needs no translator: what differs is
-meaning, which a translator of grammars does not know. Spark, for example, writes the text of a
-TIMESTAMP in the zone of the session and does not say in which.
+Each entry is written for its database, without a translator: databases differ in meaning, which a
+translator of grammars does not know. Spark, for example, writes the text of a TIMESTAMP in the zone
+of the session and does not say in which.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The score formula in terms of raw columns: effects of columns, levels and missing values.
 
-The encoder makes features of raw columns, and the formula weighs features; here both are folded
-into one. Hinges and trees look at single features, which are effects of a raw column as well.
-SQL, ONNX and JSON are written from this, so that they cannot differ in what they mean.
+The encoder makes features of raw columns, and the formula weighs features; here both are combined.
+Hinges and trees look at single features, which are effects of a raw column as well. SQL, ONNX and
+JSON are written from this, so that they cannot differ in what they mean.
 """
 
 from __future__ import annotations

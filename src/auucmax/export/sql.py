@@ -1,8 +1,8 @@
 """Export the scores of a model as a single SELECT.
 
-The query is made in steps, a SELECT around the other: what columns give, hinges and sums of trees,
-the score of each member, their mean, the uplift, the arm. So each of these is computed once,
-however often the next step looks at it. All arms are in the same steps.
+The query has steps, nested SELECTs: effects of columns, hinges and sums of trees, the score of each
+member, their mean, the uplift, the arm. So each of these is computed once, however often the next
+step looks at it. All arms are in the same steps.
 
 Everything that comes from a model or a user goes through ``identifier``, ``text`` or ``number``
 of its :class:`Dialect`, or into a comment as JSON; nothing else is put between the words of a
@@ -34,8 +34,8 @@ from auucmax.export.raw_formula import (
 )
 
 _BREAK = "\n    "
-# What names of columns between two steps begin with. Where a table has a column of such a name,
-# DuckDB would silently read that one: no word that a person would choose.
+# Prefix of column names between two steps, which nobody would choose: if the table had a column of
+# such a name, DuckDB would silently read that one.
 _HIDDEN = "auucmax_7c1e94d2_"
 # exp of more leaves the range of doubles, which PostgreSQL treats as an error.
 _STEEPEST = "500e0"
@@ -70,7 +70,7 @@ def to_sql(
 
     A missing value (NULL, a NaN, in a category also the empty text, NA and the like) counts as in
     training. A text, or a code, that was not in training counts as *other*, or as no level if there
-    is no other: a query cannot stop for it as the encoder does.
+    is no other: a query cannot raise an error for it as the encoder does.
 
     Parameters
     ----------

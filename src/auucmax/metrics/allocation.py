@@ -1,11 +1,11 @@
 """Optimal arms at every budget: steps along each person's hull of (cost, uplift).
 
 A person's arms are points (cost, uplift); the control is (0, 0). Only the points on the upper hull
-are worth having: from each of them the next is the one that adds most uplift for the money, and
-every step adds less for the money than the step before. The *rate* of a step, uplift added over
-cost added, plays the part that a score plays for one arm: the steps of all people, from the highest
-rate down, are the allocations for every budget. No other choice of arms at the same total cost has
-a higher total of the given uplifts.
+are worth having: from each of them the next is the one that adds most uplift per cost, and every
+step adds less per cost than the step before. The *rate* of a step, uplift added over cost added,
+plays the part that a score plays for one arm: the steps of all people, from the highest rate down,
+are the allocations for every budget. No other choice of arms at the same total cost has a higher
+total of the given uplifts.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class BinnedLevels(Levels):
     outcome_high: float
 
     @classmethod
-    # Bins need edges in the place of what rows may have: another way to make the same object.
+    # Bins need edges in place of the row options: another way to make the same object.
     def of(  # type: ignore[override]
         cls, y: ArrayLike, score: ArrayLike, treated: ArrayLike, edges: ArrayLike
     ) -> BinnedLevels:

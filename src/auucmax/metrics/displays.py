@@ -1,13 +1,13 @@
 """Scorers and displays in the style of scikit-learn.
 
-**Scorers** are for ``cross_validate`` and ``GridSearchCV``. They ask for ``treatment`` by
-themselves: call ``sklearn.set_config(enable_metadata_routing=True)`` and pass
+**Scorers** are for ``cross_validate`` and ``GridSearchCV``. They request ``treatment`` themselves:
+call ``sklearn.set_config(enable_metadata_routing=True)`` and pass
 ``params={"treatment": treatment}`` to ``cross_validate``. Without that line scikit-learn passes the
 treatment to ``fit`` alone; the scorers then raise ``RoutingDisabled``, which says which line to
 add.
 
-**Displays** compute their numbers and plot them. Imported late, for scikit-learn's metrics take a
-while.
+**Displays** compute their numbers and plot them. Imported late, because scikit-learn's metrics load
+slowly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of rankings, each as one function of the rows.
 
-Each function checks its rows, sorts them once (:class:`Levels`) and asks for one number. Who needs
-several numbers of one ranking makes the :class:`Levels` and asks them.
+Each function validates its rows, sorts them once (:class:`Levels`) and computes one number. For
+several numbers of one ranking use :class:`Levels`.
 """
 
 from __future__ import annotations

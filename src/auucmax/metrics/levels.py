@@ -1,7 +1,7 @@
 """Levels: rows sorted once by score, from which every metric is computed.
 
-A level is all rows of one score. Of rows in memory each different score is a level, and everything
-is exact. Of rows that are too many for memory, or not to be kept, levels are bins of scores: see
+A level is all rows of one score. For rows in memory each distinct score is a level, and results are
+exact. For rows that do not fit into memory, levels are bins of scores: see
 :class:`auucmax.metrics.BinnedLevels`, which answers the same questions by the same functions.
 """
 
@@ -73,8 +73,8 @@ class RowOptions(TypedDict, total=False):
 class Levels:
     """Validated scored rows, sorted once, with methods for all metrics.
 
-    Make them with :meth:`of`. Each method gives what the function of that name in
-    :mod:`auucmax.metrics` gives, without checking and sorting again.
+    Make them with :meth:`of`. Each method computes what the function of that name in
+    :mod:`auucmax.metrics` computes, without validating and sorting again.
 
     Examples
     --------

@@ -7,7 +7,7 @@ which is what breaking ties at random gives on average. So a result never depend
 Sorting is the largest cost. ``np.sort`` of 64-bit integers is several times faster than
 ``np.argsort`` of the same numbers, so :func:`rank_rows` sorts integers that hold the leading bits
 of a score and, below them, the row's number; the few rows that agree in all the leading bits are
-then put right.
+then reordered.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class RankedRows(Ranking):
                 name: None if (own := getattr(self, name)) is None else own.take(kept)
                 for name in ("order", "y", "treated", "rows", "squares", "clusters", "responds")
             }
-            # Within an arm the ranks must speak of the same population as the mean.
+            # Within an arm the ranks must refer to the same population as the mean.
             weight = self.arm_weight.take(kept)
             found.append(replace(self, **columns, starts=starts, weight=weight, arm_weight=weight))
         return tuple(found)

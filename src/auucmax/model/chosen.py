@@ -173,9 +173,10 @@ def target(
         treat as many as the money pays for, at ``cost``; or neither, with ``cost`` and ``value``:
         the share, or budget, with the highest expected profit.
     cost : float, mapping or sequence, optional
-        Of treating one person; with several arms one each, by label. By default those of the fit.
+        Cost of treating one person; with several arms one each, by label. By default that of the
+        fit.
     value : float, optional
-        Of one unit of the outcome.
+        Value of one unit of the outcome.
     limits : Limits, optional
         With several arms: numbers of people, who may not get an arm, costs of single people.
     exclude : list of ids, optional
@@ -185,9 +186,8 @@ def target(
 
     A table that does not fit into memory is passed as ``read_table(path, each=model.narrow)``.
 
-    What to expect comes from the curve that was kept with the model. With limits, costs of single
-    people or other cost ratios than those of the fit the policy is another one: nothing is known
-    but the sum of the uplifts.
+    Forecasts come from the curve in the model. With limits, costs of single people or cost ratios
+    other than those of the fit, only the sum of the uplifts is known.
 
     Examples
     --------

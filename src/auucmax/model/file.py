@@ -136,7 +136,7 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
         if version == VERSION:
             return _restored(Header.from_json(header), members)
         is_newer = version > VERSION
-    except Exception as error:  # a damaged file makes parsers raise whatever they like
+    except Exception as error:  # parsers raise arbitrary errors for a damaged file
         reason = visible(" ".join(f"{type(error).__name__}: {error}".split()))
         raise ModelFileError(
             name, "a whole model file", f"one that cannot be used ({reason[:200]})",

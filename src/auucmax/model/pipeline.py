@@ -118,14 +118,14 @@ def fit(
         Cost of giving each arm to one person, with several arms: the policy is judged at these
         costs. By default 1 each, so that a budget is a number of people.
     budget : float, optional
-        Money per person, fixed before looking at the rows, at which the policy over several arms
+        Budget per person, fixed before looking at the rows, at which the policy over several arms
         is certified.
     hold_out : float, default 0
         Share of rows that the model is not trained on: it is judged, calibrated and certified on
         them. 0: cross-fitting.
     n_candidates : int, default 1
         The number of models that were tried on these rows, of which this one is kept: the
-        certificate pays for all of them.
+        certificate accounts for all of them.
     despite_check : bool, default False
         Fit even if the check fails. There is no certificate then.
     random_state : int, Generator or None, default 0
@@ -371,7 +371,7 @@ def _policy(
 def judge_scores(trial: Trial, score: Any) -> Evidence:
     """Evaluate scores of the rows of a trial, made by any tool.
 
-    The numbers hold if the scores were not made from these rows.
+    The numbers are valid only if the scores were not made from these rows.
 
     Examples
     --------
@@ -425,7 +425,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
             )  # fmt: skip
         own = score[pair.index]
         known = model.evidence.arms[pair.arm - 1].drivers
-        # Rows that were held out look like new ones: all candidates are paid for.
+        # Rows that were held out look like new ones: all candidates are accounted for.
         n_candidates = model.recipe.n_candidates if model.recipe.hold_out else 1
         arms.append(
             arm_evidence(
@@ -450,8 +450,8 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
 def with_rivals(model: UpliftModel, trial: Trial, names: Sequence[str]) -> Evidence:
     """Evidence of a model with rivals trained on its folds.
 
-    ``trial`` holds the very rows of the fit. The model's own recipe is trained again beside them,
-    with the same seed, and all are ranked on the same rows: differences are paired.
+    ``trial`` holds exactly the rows of the fit. The model's own recipe is trained again beside
+    them, with the same seed, and all are ranked on the same rows: differences are paired.
     """
     trial = _usable(trial)
     recipe = model.recipe

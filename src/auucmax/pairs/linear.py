@@ -299,7 +299,7 @@ class StreamedObjective(LinearPairs):
     ----------
     rows : their ``max_bytes`` says how large a summary may be.
     levels : :class:`OutcomeLevels` of the rows; by default those of outcomes 0/1.
-    known : the sums of ``class_sums`` over the rows, if somebody has them already.
+    known : the sums of ``class_sums`` over the rows, if already computed.
     options : surrogate, weights, accuracy, max_bins as in :class:`PairObjective`. A surrogate with
         a kink (hinge, s_poly with p = 2) needs all scores at once and is refused; where bins do not
         reach the accuracy asked for, the finest are used.

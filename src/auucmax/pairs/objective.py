@@ -5,8 +5,8 @@
 z the score of the row that should rank higher minus that of the other (the paper's AUUC-max
 problem without its constant C_delta). In the treated arm the higher outcome should rank higher, in
 the control arm the lower one, and a pair counts the difference of its outcomes: 1, if they are 0
-and 1. An objective knows nothing of solvers and is cheap to call again and again: a call is one or
-two passes over the rows. That of a linear score is in ``linear.py``.
+and 1. An objective is independent of solvers and cheap to call repeatedly: a call is one or two
+passes over the rows. That of a linear score is in ``linear.py``.
 
 :func:`group_weights` says how much treated and control pairs count.
 """

@@ -1,6 +1,6 @@
 """Rows of a trial on disk, read in batches as often as needed.
 
-Parquet files, DuckDB and Spark all give Arrow batches, of which rows of a trial are made here.
+Parquet files, DuckDB and Spark all give Arrow batches, which are converted to rows of a trial here.
 """
 
 from __future__ import annotations

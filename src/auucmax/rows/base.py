@@ -1,11 +1,11 @@
 """Rows of a trial that can be read repeatedly in batches.
 
-All that is ever asked of rows is a *summary*: a function of a batch of rows whose results add up.
-An array, :class:`Extremes`, a histogram of scores are summaries, and :meth:`Rows.total` answers any
-number of them in one reading. Encoding, scaling and folds are views (:meth:`Rows.map`,
-:meth:`Rows.part`): they change each batch on its way and copy nothing.
+Rows only compute *summaries*: functions of a batch of rows whose results add up. An array,
+:class:`Extremes`, a histogram of scores are summaries, and :meth:`Rows.total` answers any number of
+them in one reading. Encoding, scaling and folds are views (:meth:`Rows.map`, :meth:`Rows.part`):
+they change each batch on its way and copy nothing.
 
-A few of the rows show whether those that are read again are the same, in the same order.
+Hashes of a few rows show whether a later reading gives the same rows in the same order.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Batch(NamedTuple):
     """A batch of rows: features, outcome, arm and keys.
 
     ``X`` (m, d) holds floats of any width and strides; of raw rows, whose features are not numbers
-    yet, it is a DataFrame. ``keys`` (m,) are whole numbers that no other row has and that a row
-    keeps when it is read again: parts are drawn by them. ``weight`` (m,): None if all weigh 1.
+    yet, it is a DataFrame. ``keys`` (m,) are unique whole numbers that a row keeps when it is read
+    again: parts are drawn by them. ``weight`` (m,): None if all weigh 1.
     """
 
     X: Any

@@ -1,6 +1,6 @@
 """Rows of a trial in a Spark DataFrame: executors compute summaries, and only these are sent.
 
-Only the DataFrame interface is used, so that classic sessions and Spark Connect take the same way.
+Only the DataFrame interface is used, so that classic sessions and Spark Connect work the same way.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import numpy as np
 from auucmax._validation import Floats
 from auucmax.results import Numbers, Result
 
-LARGE_SHIFT = 0.1  #: of the people, from which on scores are distributed differently
-FAR = 0.2  #: of the people, from which on they are not like those of the trial
+LARGE_SHIFT = 0.1  #: share of people from which scores are distributed differently
+FAR = 0.2  #: share of people from which they are not like those of the trial
 
 
 class ScoreShift(Result):
