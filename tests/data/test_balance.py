@@ -5,14 +5,18 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from auucmax.data import balance
+from auucmax.data.balance import compare_counts, differences, even_rows, rank_auc
 from auucmax.data.covariates import encode
+from auucmax.data.pair import chance_weights, own_chance
 from auucmax.data.randomisation import check_randomisation
+from auucmax.data.read_trial import arm_chances, arm_columns, check_chances
 from auucmax.data.trial import Trial
 
 
@@ -74,12 +78,6 @@ def test_few_rows_use_the_f_test() -> None:
     assert test.p_value == pytest.approx(expected, rel=1e-4)
 
 
-def test_likelihood_ratio_survives_perfect_separation() -> None:
-    treated = np.arange(1_000) % 2 == 0
-    features, _ = encode(pd.DataFrame({"t": treated, "noise": np.arange(1_000) % 7}))
-    assert balance.likelihood_ratio_test(features, treated).p_value < 1e-100
-
-
 def test_likelihood_ratio_depends_on_the_order_of_the_values_alone() -> None:
     rng = np.random.default_rng(5)
     X = pd.DataFrame({"a": rng.normal(size=2_000), "b": rng.integers(5, size=2_000)})
@@ -116,15 +114,6 @@ def test_missing_values_are_tested_by_feature() -> None:
     assert table.loc["few", "p_value"] == pytest.approx(exact)
 
 
-def test_counts_against_shares() -> None:
-    arm = np.repeat([0, 1, 2], [480, 260, 260])
-    trial = Trial(pd.DataFrame({"x": np.arange(1_000) % 7}), np.arange(1_000) % 2, arm)
-    report = check_randomisation(trial, expected_share=[0.5, 0.25, 0.25])
-    (test,) = (test for test in report.tests if test.name == "sample ratio")
-    expected = stats.chisquare([480, 260, 260], [500, 250, 250])
-    assert (test.statistic, test.p_value) == pytest.approx((expected.statistic, expected.pvalue))
-
-
 def test_detectable_difference_has_the_power_it_claims() -> None:
     treated = np.arange(1_000) < 300
     trial = Trial(pd.DataFrame({"x": np.arange(1_000) % 7}), np.arange(1_000) % 2, treated)
@@ -155,10 +144,168 @@ def test_heavy_tails_raise_no_false_alarm(
         assert abs(rate - level) < 3 * error, (level, rate)
 
 
-@pytest.mark.parametrize("n_known", [1, 2])
-def test_a_column_that_one_half_of_the_rows_lacks_is_left_out_of_the_classifier(n_known):
+def test_means_about_few_people_are_marked():
+    n = 400
+    frame = pd.DataFrame(
+        {
+            "flag": np.arange(n) < 30,  # 30 people, 25 of them in the first arm
+            "age": np.arange(n) % 50,
+            "town": np.where(np.arange(n) == 7, "Zed", np.where(np.arange(n) % 2, "a", "b")),
+            "most": np.where(np.arange(n) < 30, "no", "yes"),
+        }
+    )
+    first = np.isin(np.arange(n), np.r_[0:25, 100:250])
+    features, _ = encode(frame)
+    few = pd.DataFrame(differences(features, first)).set_index("feature")["few"]
+    assert few[few].index.sort_values().tolist() == ["flag", "most=no", "most=yes", "town=Zed"]
+    even = (np.arange(n) // 2) % 2 == 1  # the flag is of 15 people of each arm
+    assert pd.DataFrame(differences(features, even)).set_index("feature")["few"]["flag"]
+
+
+def test_the_p_value_of_one_estimate_is_that_of_the_t_test():
+    scores = np.random.default_rng(0).normal(size=(40, 1))
+    error = np.sqrt((scores**2).sum() * 40 / 39)
+    expected = 2 * stats.t.sf(1.7 / error, 39)
+    assert balance.clustered_p(1.7**2, scores) == pytest.approx(expected)
+    assert balance.clustered_p(1.0, np.zeros((40, 1))) == 0
+
+
+def test_rows_of_their_own_group_give_the_usual_tests():
+    """Each row a group: the shares of Welch's test, nearly, and the AUC of DeLong."""
+    rng = np.random.default_rng(1)
+    arm, lacking = rng.random(4_000) < 0.4, rng.random(4_000) < 0.2
+    welch = stats.ttest_ind(lacking[arm], lacking[~arm], equal_var=False).pvalue
+    assert balance.compare_shares(lacking, arm, np.arange(4_000)) == pytest.approx(welch, rel=0.01)
+    score = rng.normal(size=4_000).round(1) + 0.05 * arm
+    auc, p_value = rank_auc(score, arm)
+    found = balance.auc_p(score, arm, auc, np.arange(4_000))
+    assert found == pytest.approx(p_value, rel=0.1)
+
+
+NAME = "the propensity 'p'"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.5, None], "the propensity 'p' should be .* in every row, got nan in 1 rows"),
+        ([0.5, -0.1], "above 0 and below 1, in every row, got -0.1 in 1 rows"),
+        ([90.0, 10.0], "got 90.0, 10.0 in 2 rows. If these are per cent, divide by 100"),
+        ([0.5, 1.0, 0.0], "got 1.0, 0.0 in 2 rows. .* Leave out rows"),
+        (["0.5", "high"], "got 'high'"),
+    ],
+)
+def test_wrong_chances_are_refused_in_one_line(values, message):
+    with pytest.raises(ValueError, match=message) as error:
+        check_chances(pd.Series(values), NAME)
+    assert "\n" not in str(error.value)
+
+
+chances = st.floats(0.02, 0.98)
+
+
+def test_weights_make_each_arm_stand_for_everybody():
     rng = np.random.default_rng(0)
-    rare = np.r_[np.arange(n_known), np.full(400 - n_known, np.nan)]
-    frame = pd.DataFrame({"age": rng.normal(size=400), "rare": rare})
-    found = balance.classifier_test(encode(frame)[0], rng.random(400) < 0.5, rng, 1_000)
-    assert found is not None
+    x = rng.random(200_000)
+    chance = 0.1 + 0.8 * x
+    treated = rng.random(len(x)) < chance
+    weight = chance_weights(treated, chance)
+    for arm in (treated, ~treated):
+        terms = weight[arm] * (x[arm] - 0.5)
+        assert abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())
+        assert weight[arm].sum() == pytest.approx(arm.sum(), rel=0.02)
+    # Without them the arms differ by hundreds of standard errors.
+    assert x[treated].mean() - x[~treated].mean() > 0.2
+
+
+def test_drawn_rows_had_one_chance_whatever_their_stratum():
+    """Within 4 standard errors, in strata of chances from .05 to .95; an arm of each is whole."""
+    rng = np.random.default_rng(1)
+    values = np.array([0.05, 0.3, 0.5, 0.95])
+    chance = rng.choice(values, 100_000)
+    treated = rng.random(len(chance)) < chance
+    kept = even_rows(treated, chance, np.random.default_rng(2))
+    odds = np.exp(np.mean(np.log(chance) - np.log1p(-chance)))
+    share = odds / (1 + odds)
+    for value in values:
+        own = kept & (chance == value)
+        error = np.sqrt(share * (1 - share) / own.sum())
+        assert abs(treated[own].mean() - share) < 4 * error
+        rarer = treated if value < share else ~treated
+        assert kept[(chance == value) & rarer].all()
+
+
+def test_numbers_that_contradict_the_chances_are_found():
+    rng = np.random.default_rng(3)
+    chance = np.repeat([0.9, 0.2], 1_000)
+    right = rng.random(2_000) < chance
+    assert compare_counts(right, chance).p_value > 0.01
+    half = np.where(chance == 0.9, rng.random(2_000) < 0.5, right)
+    found = compare_counts(half, chance)
+    assert found.p_value < 1e-10
+    assert found.detail.startswith("of 1,000 rows of chance 0.9, ")
+    # The chance of the arm that a row is in, a common slip.
+    assert compare_counts(right, own_chance(right, chance)).p_value < 1e-10
+
+
+@pytest.mark.gate
+def test_false_alarms_are_rare_of_few_and_of_many_chances():
+    """400 trials each; p below .05 at most 5% of the time, and 3.5 standard errors."""
+    rng = np.random.default_rng(4)
+    most = 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 400)
+    for few in (True, False):
+        alarms = 0
+        for _ in range(400):
+            chance = rng.choice([0.1, 0.7], 300) if few else rng.uniform(0.05, 0.95, 300)
+            alarms += compare_counts(rng.random(300) < chance, chance).p_value < 0.05
+        assert alarms / 400 < most
+
+
+FRAME = pd.DataFrame({"a": [0.2, 0.5], "b": [0.3, 0.5]})
+ARMS = ["no", "mail", "phone"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mail": "a"}, "a column for each arm of .* got {'mail': 'a'}"),
+        ({"mail": "a", "phone": "b", "no": "c"}, "a column for each arm"),
+        ({"mail": "a", "fone": "b"}, "of 'mail', 'no', 'phone', .* got {'mail': 'a', 'fone'"),
+        ({"mail": "a", "phone": "c"}, "should be a table with the column 'c'"),
+        ({"mail": "a", "phone": "a"}, "a column for each arm"),
+        ("chance", "got 'chance'"),
+    ],
+)
+def test_columns_that_are_not_those_of_the_arms_are_refused(given, message):
+    with pytest.raises(ValueError, match=message) as error:
+        arm_columns(given, ARMS, list(FRAME))
+    assert "\n" not in str(error.value)
+
+
+def test_chances_that_leave_the_control_none_are_refused():
+    named = arm_columns({"mail": "a", "phone": "b"}, ARMS, list(FRAME))
+    with pytest.raises(ValueError, match=r"'a', 'b' should be less than 1 together .* in 1 rows"):
+        arm_chances(FRAME, named, ARMS)
+    with pytest.raises(ValueError, match="per cent"):
+        arm_chances(FRAME * 100, named, ARMS)
+    with pytest.raises(ValueError, match="nothing was left to chance"):
+        arm_chances(FRAME.assign(a=[0.0, 0.2]), named, ARMS)
+
+
+def test_weights_of_two_of_several_arms_are_of_all_people():
+    """Rows of two arms are mostly people who had a small chance of the third."""
+    rng = np.random.default_rng(1)
+    x = rng.random(200_000)
+    frame = pd.DataFrame({"a": 0.2 + 0.1 * x, "b": 0.1 + 0.5 * x})
+    named = (("mail", "a"), ("phone", "b"))
+    chances = arm_chances(frame, named, ["no", "mail", "phone"])
+    got = (rng.random(len(x))[:, None] > np.cumsum(chances, axis=1)).sum(axis=1)
+    both = got < 2
+    either = chances[both][:, :2].sum(axis=1)
+    chance, treated = chances[both][:, 1] / either, got[both] == 1
+    for people, is_right in ((None, False), (1 / either, True)):
+        weight = chance_weights(treated, chance, people)
+        for arm in (treated, ~treated):
+            terms = weight[arm] * (x[both][arm] - 0.5)
+            assert (abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())) == is_right
+            assert weight[arm].sum() == pytest.approx(arm.sum(), rel=0.02)

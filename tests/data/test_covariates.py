@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import date
-from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from auucmax.data.balance import _centred
-from auucmax.data.covariates import encode
+from auucmax.data.covariates import binned, encode
 
 
 def test_encoding_of_every_type() -> None:
@@ -76,32 +76,12 @@ def test_rare_levels_are_pooled_and_identifiers_skipped() -> None:
     assert np.bincount(shop.values, minlength=31).sum() == n
 
 
-OBJECTS = {
-    "decimals": [Decimal("1.5"), Decimal("-2"), Decimal("1.5"), None],
-    "fractions": [Fraction(3, 2), Fraction(-2), Fraction(3, 2), None],
-    "mixed": [1.5, Decimal(-2), Fraction(3, 2), pd.NA],
-    "undefined": [Decimal("1.5"), np.int8(-2), np.float32(1.5), Decimal("NaN")],
-}
-
-
-@pytest.mark.parametrize("kind", OBJECTS)
-def test_numbers_of_every_type_are_numbers(kind: str) -> None:
-    (feature,), _ = encode(pd.DataFrame({"x": pd.Series(OBJECTS[kind], dtype=object)}))
-    assert feature.levels == ()
-    np.testing.assert_array_equal(feature.numbers(slice(None)), [1.5, -2, 1.5, np.nan])
-
-
 @pytest.mark.parametrize(
     "values", [["1.5", "2.5", "1.5"], [1j, 2j, 1j], [1, "one", 1], [10**400, 1, 1]]
 )
 def test_what_is_no_number_stays_a_level(values: list[object]) -> None:
     (feature,), _ = encode(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
     assert len(feature.levels) == 2
-
-
-def test_a_column_of_decimals_is_no_identifier() -> None:
-    prices = [Decimal(i) / 7 for i in range(1_000)]
-    assert encode(pd.DataFrame({"price": prices}))[1] == []
 
 
 def test_ranks_share_ties_and_leave_gaps_and_levels_are_centred() -> None:
@@ -121,3 +101,80 @@ def test_ranks_share_ties_and_leave_gaps_and_levels_are_centred() -> None:
     assert features[0].values[1] == 1e300
     nothing = dataclasses.replace(features[0], values=np.array([np.nan, np.inf]))
     assert (_centred(nothing)(slice(0, 2)) == 0).all()
+
+
+def only(frame, **options):
+    (found,) = binned(frame, **options)
+    return found
+
+
+def test_numbers_are_cut_at_rounded_quantiles():
+    rng = np.random.default_rng(0)
+    values = rng.gamma(2, 50, 10_000)
+    found = only(pd.DataFrame({"money": values}))
+    cuts = [float(cut.replace(",", "")) for cut in found.cuts]
+    assert found.ordered
+    assert 5 <= len(found.names) <= 6
+    np.testing.assert_array_equal(found.code, np.searchsorted(cuts, values))
+    assert all(round(cut, -1) == cut for cut in cuts)  # two digits of the spread
+    assert found.counts().min() > 1000
+    assert found.names[0] == f"up to {found.cuts[0]}"
+
+
+def test_levels_two_values_booleans_dates_and_missing_values():
+    frame = pd.DataFrame(
+        {
+            "shop": list("aaaabbbccd") * 10,
+            "two": [0, 1] * 50,
+            "is": [True, False] * 50,
+            "day": pd.date_range("2026-01-01", periods=100),
+            "age": [np.nan, 1.0, 2.0, 3.0] * 25,
+            "one": [1] * 100,
+            "id": [f"p{k}" for k in range(100)],
+        }
+    )
+    found = {one.name: one for one in binned(frame, 3)}
+    assert set(found) == {"shop", "two", "is", "day", "age"}
+    assert found["shop"].names == ("a", "b", "others")
+    assert found["two"].names == ("0", "1")
+    assert found["is"].names == ("no", "yes")
+    assert found["day"].names[0].startswith("up to 2026-0")
+    assert found["age"].names == ("up to 1", "1 to 2", "over 2")
+    assert (found["age"].code == np.tile([-1, 0, 1, 2], 25)).all()
+
+
+def test_a_number_or_date_that_few_have_is_no_cut():
+    rng = np.random.default_rng(0)
+    dose, since = rng.choice([0.0, 1.0, 2.0, 5.0], 3_000), rng.choice([0, 366, 1096], 3_000)
+    dose[7], since[9], born = 3.1416, 806, rng.integers(0, 15_000, 3_000)
+    born[3] = -13_325  # 1913, the first by far: no other date may be told by its distance
+    days = pd.Timestamp("1950-01-01") + pd.to_timedelta(born, "D")
+    frame = pd.DataFrame(
+        {
+            "dose": dose,
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(since, "D"),
+            "born": days,
+        }
+    )
+    found = {one.name: one for one in binned(frame)}
+    assert found["dose"].cuts == ("0", "1", "2")
+    assert found["since"].cuts == ("2020-01-01", "2021-01-01")
+    moved = frame.assign(born=days.where(np.arange(3_000) != 3, pd.Timestamp("1913-07-10")))
+    assert {one.name: one for one in binned(moved)}["born"].cuts == found["born"].cuts
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 8), min_size=2, max_size=60), st.integers(1, 25), st.booleans())
+def test_bins_of_few_rows_become_one_with_a_neighbour(values, least, ordered):
+    column = pd.Series(values) if ordered else pd.Series([f"l{v}" for v in values])
+    for one in binned(pd.DataFrame({"x": column, "y": range(len(values))}))[:1]:
+        found = one.with_least(least)
+        if found is None:
+            assert len(values) < 2 * least or one.counts().min() < least
+            continue
+        assert found.counts().min() >= least
+        assert found.counts().sum() == one.counts().sum()
+        assert len(found.names) > 1
+        if found.ordered:  # no two rows change places
+            order = np.argsort(one.code, kind="stable")
+            assert (np.diff(found.code[order]) >= 0).all()

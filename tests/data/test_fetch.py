@@ -1,14 +1,12 @@
-""""""
+"""Data sets are found on disk or downloaded once, and are those that were published."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import gzip
 import http.server
 import os
-import re
 import socket
 import threading
 from pathlib import Path
@@ -29,10 +27,6 @@ from auucmax.data.fetch import (
     load_hillstrom,
 )
 
-# requests leaves the socket of an answer that failed to the garbage collector, which complains.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-)
 DATA = os.environ.get("AUUCMAX_DATA")
 CUT_ARCHIVE = gzip.compress(bytes(9999), mtime=0)[:-9]  # no clock: part of a name of a test
 
@@ -53,19 +47,11 @@ def empty_world(tmp_path, monkeypatch):
     return cache
 
 
-@pytest.fixture(scope="module")
-def sockets():
-    """What requests leaves open is collected in this file, not in a test of another one."""
-    yield
-    gc.collect()
-
-
 @pytest.fixture
-def shelf(tmp_path, sockets):
+def shelf(tmp_path):
     """A folder behind a local web server."""
     folder = tmp_path / "shelf"
     folder.mkdir()
-    QuietHandler.failures = []
     handler = functools.partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -76,22 +62,6 @@ def shelf(tmp_path, sockets):
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; the first answers can be made to fail, or to stop in the middle."""
-
-    failures: list  # a status, or "cut", for each of the next requests
-
-    def do_GET(self):
-        failure = self.failures.pop(0) if self.failures else None
-        if failure is None:
-            super().do_GET()
-        elif failure == "cut":
-            self.send_response(200)
-            self.send_header("Content-Length", "1000000")
-            self.end_headers()
-            self.wfile.write(b"half of it")
-        else:
-            self.send_error(failure)
-
     def log_message(self, *args):
         pass
 
@@ -150,13 +120,6 @@ def test_a_download_goes_to_the_first_folder_given(empty_world, shelf, tmp_path,
     np.testing.assert_array_equal(fetch_ihdp(3, data_dir=argument).y, trial.y)
 
 
-def test_a_folder_that_cannot_be_written_is_named(served, tmp_path):
-    blocked = tmp_path / "a file"
-    blocked.write_text("in the way")
-    with pytest.raises(DataNotFoundError, match=r"the download failed .*a file"):
-        fetch_ihdp(1, data_dir=blocked)
-
-
 def test_a_wrong_file_at_the_address_is_not_kept(empty_world, shelf, monkeypatch):
     folder, url = shelf
     (folder / "wrong.csv.gz").write_bytes(gzip.compress(b"not the file"))
@@ -164,69 +127,6 @@ def test_a_wrong_file_at_the_address_is_not_kept(empty_world, shelf, monkeypatch
     monkeypatch.setattr(fetch, "CRITEO", source)
     with pytest.raises(ValueError, match="not match the known hash: expected sha256:2716e1bf"):
         fetch_criteo()
-    assert not any(path.is_file() for path in empty_world.rglob("*"))
-
-
-@pytest.fixture
-def served(empty_world, shelf, monkeypatch):
-    """A file of ten rows, with its checksum, that only the server has."""
-    folder, url = shelf
-    write_ihdp(folder / "ihdp_npci_1.csv", rows=10)
-    checksum = f"sha256:{pooch.file_hash(str(folder / 'ihdp_npci_1.csv'))}"
-    source = dataclasses.replace(
-        fetch._ihdp_source(1), url=f"{url}/ihdp_npci_1.csv", checksum=checksum
-    )
-    monkeypatch.setattr(fetch, "_ihdp_source", lambda replication: source)
-    return empty_world / "ihdp"
-
-
-@pytest.mark.parametrize("failures", [["cut"], [503], ["cut", 429]])
-def test_a_transfer_that_fails_is_tried_again(served, failures):
-    QuietHandler.failures = failures
-    assert fetch_ihdp(1).n_rows == 10
-    assert [path.name for path in served.iterdir()] == ["ihdp_npci_1.csv"]
-
-
-@pytest.mark.parametrize(
-    ("failure", "message"), [("cut", "IncompleteRead"), (404, "404 .*Not Found"), (503, "503")]
-)
-def test_a_transfer_that_fails_for_good_leaves_nothing(served, failure, message):
-    QuietHandler.failures = [failure] * 9
-    with pytest.raises(DataNotFoundError, match=rf"the download failed \(.*{message}") as caught:
-        fetch_ihdp(1)
-    assert "\n" not in str(caught.value)
-    assert len(QuietHandler.failures) == 9 - 1 - fetch.RETRIES
-    assert list(served.iterdir()) == []
-    QuietHandler.failures = []
-    assert fetch_ihdp(1).n_rows == 10
-
-
-def test_a_silent_server_times_out(served, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/data.csv"
-        source = dataclasses.replace(fetch._ihdp_source(1), url=url)
-        monkeypatch.setattr(fetch, "_ihdp_source", lambda replication: source)
-        monkeypatch.setattr(fetch, "SILENCE", 0.05)
-        with pytest.raises(DataNotFoundError, match="timed out"):
-            fetch_ihdp(1)
-
-
-@pytest.mark.parametrize(
-    ("call", "source", "first"),
-    [
-        (fetch_ihdp, "_ihdp_source", "2bdc8b94"),
-        (functools.partial(fetch_jobs, part="test"), "_jobs_source", "61379766"),
-        (functools.partial(fetch_jobs, 0, "test"), "_jobs_source", "11c19816"),
-    ],
-)
-def test_small_files_are_verified_too(empty_world, shelf, monkeypatch, call, source, first):
-    folder, url = shelf
-    (folder / "wrong").write_bytes(b"not the file")
-    original = getattr(fetch, source)
-    moved = functools.partial(dataclasses.replace, url=f"{url}/wrong")
-    monkeypatch.setattr(fetch, source, lambda *choice: moved(original(*choice)))
-    with pytest.raises(ValueError, match=f"not match the known hash: expected sha256:{first}"):
-        call()
     assert not any(path.is_file() for path in empty_world.rglob("*"))
 
 
@@ -257,33 +157,7 @@ def test_nothing_is_made_or_asked_when_downloading_is_off(empty_world, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_address_is_a_web_address():
-    sources = [fetch.CRITEO, fetch.SOCIAL_PRESSURE]
-    sources += [fetch._ihdp_source(k) for k in range(1, 11)]
-    sources += [fetch._jobs_source(split, part) for split in (None, 0) for part in PARTS]
-    for source in sources:
-        assert source.url.startswith("https://")
-        assert "/master/" not in source.url
-        if source.names[0] != "jobs_DW_bin.new.10.train.npz":
-            assert re.fullmatch(r"sha256:[0-9a-f]{64}", source.checksum)
-    assert len({source.checksum for source in sources}) == len(sources)
-
-
 PARTS = ("train", "test")
-
-
-@pytest.mark.parametrize("make", [lambda k: k, float, np.int64, np.float32])
-def test_whole_numbers_of_any_type_name_the_same_file(empty_world, tmp_path, make):
-    write_ihdp(tmp_path / "ihdp_npci_2.csv", rows=4)
-    trial = fetch_ihdp(make(2), data_dir=tmp_path, download=False)
-    assert (trial.n_rows, trial.name) == (4, "IHDP 2")
-    columns = {key: np.zeros((5, 10)) for key in ("yf", "e")}
-    columns["t"] = np.tile([[0], [1], [0], [1], [0]], 10)
-    x = np.broadcast_to(np.arange(10.0), (5, 17, 10))
-    np.savez(tmp_path / "jobs_DW_bin.new.10.test.npz", x=x, **columns)
-    trial = fetch_jobs(make(2), "test", data_dir=tmp_path, download=False)
-    assert trial.name == "Jobs, split 2, test"
-    assert (trial.X == 2).all(axis=None)
 
 
 # What the files should contain.
@@ -306,13 +180,6 @@ def test_a_file_of_another_shape_is_named(empty_world, tmp_path, name, content, 
     with pytest.raises(ValueError, match=rf"{name} should have .*Delete the file") as caught:
         call(data_dir=tmp_path, download=False)
     assert caught.value.__cause__ is not None
-
-
-def test_jobs_arrays_of_another_shape(empty_world, tmp_path):
-    columns = {key: np.zeros((5, 1)) for key in ("t", "yf", "e")}
-    np.savez(tmp_path / "jobs_DW_bin.train.npz", x=np.zeros((5, 16, 1)), **columns)
-    with pytest.raises(ValueError, match=r"arrays x \(rows, 17, 1\).*the shape \(5, 16, 1\)"):
-        fetch_jobs(part="train", data_dir=tmp_path, download=False)
 
 
 @pytest.mark.parametrize("compressed", [True, False])
@@ -373,36 +240,6 @@ def test_social_pressure_reads_labels_and_codes_alike(empty_world, tmp_path):
     assert trials[2].id.tolist() == [5, 5, 6, 7, 7]
 
 
-def test_social_pressure_names_an_unknown_value(empty_world, tmp_path):
-    LABELLED.replace({"p2004": {"No": "perhaps"}}).to_csv(tmp_path / "social_pressure.csv")
-    with pytest.raises(ValueError, match="column p2004 has the values 'perhaps'"):
-        fetch_social_pressure(data_dir=tmp_path, download=False)
-
-
-@pytest.mark.parametrize(
-    ("call", "settings", "message"),
-    [
-        (fetch_criteo, {"outcome": "spend"}, "outcome should be one of 'visit', 'conversion'"),
-        (fetch_social_pressure, {"arm": "letters"}, "arm should be one of"),
-        (fetch_jobs, {"split": 10}, "split should be a whole number from 0 to 9, got 10"),
-        (fetch_jobs, {"split": 2.5}, r"split should be a whole number from 0 to 9, got 2\.5"),
-        (fetch_jobs, {"part": "validation"}, "part should be one of 'all', 'train', 'test'"),
-        (
-            fetch_ihdp,
-            {"replication": 0},
-            "replication should be a whole number from 1 to 10, got 0",
-        ),
-        (fetch_ihdp, {"replication": 2.5}, r"replication should be a whole .*got 2\.5\. Pass"),
-        (fetch_ihdp, {"replication": "2"}, "replication should be a whole .*got '2'"),
-        (fetch_ihdp, {"replication": True}, "replication should be a whole .*got True"),
-        (fetch_ihdp, {"replication": np.inf}, "replication should be a whole .*got inf"),
-    ],
-)
-def test_unknown_choices(call, settings, message):
-    with pytest.raises(ValueError, match=message):
-        call(**settings, download=False)
-
-
 # The real files.
 
 
@@ -434,17 +271,6 @@ def test_the_files_on_disk_have_the_sums_that_a_download_needs():
     for source in sources:
         path = Path(DATA, source.folder, source.names[0])
         assert source.checksum == f"sha256:{pooch.file_hash(str(path))}", path
-
-
-@needs("criteo_sample", "criteo_uplift_v2.1_sample1000.csv")
-def test_rows_of_the_published_criteo(tmp_path):
-    sample = Path(DATA, "criteo_sample", "criteo_uplift_v2.1_sample1000.csv")
-    (tmp_path / "criteo-uplift-v2.1.csv").symlink_to(sample)
-    trial = fetch_criteo(data_dir=tmp_path, download=False)
-    assert (trial.n_rows, trial.n_features, trial.y.sum()) == (1000, 12, 35)
-    assert trial.X.dtypes.eq(np.float32).all()
-    assert set(np.unique(trial.treatment)) == {0, 1}
-    assert fetch_criteo("conversion", data_dir=tmp_path, download=False).y.sum() <= 35
 
 
 @needs("jobs", "jobs_DW_bin.train.npz")
@@ -533,15 +359,6 @@ def test_arms(arm, counts):
     assert trial.control == ("No E-Mail" if arm == "all" else 0)
 
 
-def test_one_arm_of_all_is_the_two_arm_trial():
-    pair = load_hillstrom("all", "spend").select_arm("Mens E-Mail")
-    mens = load_hillstrom("mens", "spend")
-    np.testing.assert_array_equal(pair.y, mens.y)
-    np.testing.assert_array_equal(pair.treatment, mens.treatment)
-    np.testing.assert_array_equal(pair.X, mens.X)
-    assert pair.arm_names == mens.arm_names
-
-
 def test_outcomes():
     spend = load_hillstrom("all", "spend").y
     conversion = load_hillstrom("all", "conversion").y
@@ -589,15 +406,6 @@ def test_the_raw_columns_and_the_codes_agree():
     assert raw.iloc[0].tolist() == [10, "2) $100 - $200", 142.44, 1, 0, "Surburban", 0, "Phone"]
 
 
-def test_each_call_has_its_own_table():
-    first = load_hillstrom("all", encoding="raw")
-    first.X.loc[:, "history"] = -1.0
-    first.y[:] = -1.0
-    again = load_hillstrom("all", encoding="raw")
-    assert again.X["history"].min() > 0
-    assert again.y.min() == 0
-
-
 @pytest.mark.parametrize("outcome", ["visit", "conversion", "spend"])
 @pytest.mark.parametrize("encoding", ["22", "18", "raw"])
 @pytest.mark.parametrize("arm", ["all", "any", "mens"])
@@ -613,16 +421,3 @@ def test_a_trial_shares_nothing_with_the_table_in_memory(arm, outcome, encoding)
     again = load_hillstrom(arm, outcome, encoding)
     assert again.y.sum() == before
     assert len(again.arms) == (3 if arm == "all" else 2)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"arm": "both"}, "arm should be one of 'womens', 'mens', 'any', 'all', got 'both'"),
-        ({"outcome": "clicks"}, "outcome should be one of"),
-        ({"encoding": 20}, "encoding should be one of '22', '18', 'raw', got '20'"),
-    ],
-)
-def test_unknown_choices_of_hillstrom(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        load_hillstrom(**wrong)

@@ -3,10 +3,10 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, cross_validate
 
-from auucmax.data.folds import TrialKFold, make_strata, places_in_strata
+from auucmax.data.folds import TrialKFold, make_strata
 
 
 def rows(n=203, seed=0, arms=("none", "mail")):
@@ -61,12 +61,6 @@ def test_folds_follow_the_seed():
     assert first == second
 
 
-def test_without_shuffling_rows_are_dealt_in_turn():
-    t = np.array([0, 1, 0, 1, 0, 1, 0, 1])
-    tests = [b.tolist() for _, b in TrialKFold(2, shuffle=False).split(t, treatment=t)]
-    assert tests == [[0, 1, 4, 5], [2, 3, 6, 7]]
-
-
 def test_strata_of_a_continuous_outcome():
     y = np.concatenate([np.zeros(50), np.arange(1, 61), -np.arange(1, 31)])
     t = np.tile([0, 1], 70)
@@ -78,17 +72,6 @@ def test_strata_of_a_continuous_outcome():
     # Two values of any kind are two classes, and an arm may lack one of them.
     strata = make_strata([0, 0, 1, 1], [-1, 3, -1, -1], by="treatment-outcome")
     assert strata.tolist() == [0, 1, 2, 2]
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.booleans())
-@settings(deadline=None, max_examples=40)
-def test_dealing_numbers_each_stratum(codes, shuffle):
-    codes = np.unique(np.array(codes), return_inverse=True)[1]
-    position = places_in_strata(codes, np.random.default_rng(0) if shuffle else None)
-    for code in np.unique(codes):
-        mine = position[codes == code]
-        assert sorted(mine.tolist()) == list(range(len(mine)))
-        assert shuffle or mine.tolist() == list(range(len(mine)))
 
 
 @pytest.mark.parametrize(
@@ -127,11 +110,6 @@ def test_bad_folds_have_one_clear_error(settings, change, message):
         list(TrialKFold(**({"n_splits": 2} | settings)).split(np.zeros((6, 1)), **given))
 
 
-def test_without_X_the_columns_are_compared_with_each_other():
-    with pytest.raises(ValueError, match=r"samples: \[3, 4\]"):
-        next(TrialKFold(2).split(None, [0, 1, 0], treatment=[0, 1, 0, 1]))
-
-
 class Difference(BaseEstimator):
     """Learns the effect plus a shift; its score fails unless both arms are in the fold."""
 
@@ -165,15 +143,3 @@ def test_metadata_routing_needs_no_request_from_the_user():
     np.testing.assert_allclose(result["test_score"], expected)
     assert search.best_params_ == {"shift": 0.0}
     assert search.n_splits_ == 4
-
-
-def test_a_splitter_shows_and_copies_its_settings():
-    folds = TrialKFold(4, by="treatment-outcome", random_state=7)
-    assert "n_splits=4" in repr(folds)
-    assert "by='treatment-outcome'" in repr(folds)
-    X, y, t = rows()
-    again = clone(folds, safe=False)
-    for (_, a), (_, b) in zip(
-        folds.split(X, y, treatment=t), again.split(X, y, treatment=t), strict=True
-    ):
-        np.testing.assert_array_equal(a, b)

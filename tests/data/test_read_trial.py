@@ -92,16 +92,6 @@ def test_pairs_hold_the_rows_of_an_arm_and_the_control():
         np.testing.assert_array_equal(half.y, pair.y[::2])
 
 
-def test_a_row_has_the_same_key_whatever_the_order():
-    table = trial_table(500)
-    key = "0123456789abcdef"
-    keys = row_keys(read_trial(table, **NAMES, id="person"), key)
-    mixed = table.sample(frac=1, random_state=1)
-    again = row_keys(read_trial(mixed, **NAMES, id="person"), key)
-    assert sorted(keys) == sorted(again)
-    assert (row_keys(read_trial(table, **NAMES, id="person"), "f" * 16) != keys).all()
-
-
 @pytest.mark.parametrize("kind", ["binary", "money"])
 def test_lower_is_better_turns_outcomes_round(kind):
     table = trial_table(600).assign(cost=lambda t: np.where(t["visit"] > 0, t["spent"], 0.0))
@@ -139,11 +129,6 @@ def test_roles_that_exclude_each_other(options, parameter):
     with pytest.raises(InputError) as caught:
         read_trial(trial_table(300), **NAMES | {"id": "person"} | options)
     assert caught.value.parameter == parameter
-
-
-def test_an_unknown_column_is_named_with_one_like_it():
-    with pytest.raises(ValueError, match=r"'agee'.*Did you mean 'age'"):
-        read_trial(trial_table(300), **NAMES, features=["agee"])
 
 
 def test_missing_outcomes_are_an_error_or_counted():

@@ -4,7 +4,6 @@ Decimal signs and encodings of CSV files that do not show them.
 """
 
 import gzip
-import os
 import re
 import sys
 import warnings
@@ -22,7 +21,7 @@ from tests.cli.commands import run
 
 from auucmax._errors import InputError
 from auucmax.data.databases import DECIMAL, GUESSED, check_decimal
-from auucmax.data.reading import read_table, scan_csv, utf8_files
+from auucmax.data.reading import read_table
 from auucmax.data.tables import TableError, one_line
 
 ROWS = (
@@ -82,15 +81,6 @@ def test_the_same_table_in_other_formats(csv, suffix, tmp_path):
     else:
         frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
     check_kinds(read_table(path), of_csv=suffix in ("tsv", "csv.gz"))
-
-
-def test_a_file_with_a_name_that_says_nothing_or_is_a_pattern(csv, tmp_path):
-    read_table(csv).to_parquet(tmp_path / "rows")
-    check_kinds(read_table(tmp_path / "rows"), of_csv=True)
-    odd = tmp_path / "a[1]*'b.csv"
-    odd.write_text(ROWS)
-    (tmp_path / "a1.csv").write_text("other\n1\n")
-    check_kinds(read_table(odd), of_csv=True)
 
 
 def test_folders_and_patterns_in_the_order_of_names(tmp_path):
@@ -223,24 +213,6 @@ def test_files_that_are_no_tables(name, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_other_failures(csv, tmp_path, monkeypatch):
-    (tmp_path / "nothing").mkdir()
-    with pytest.raises(TableError, match="CSV files only, or Parquet files only, got 0 files"):
-        read_table(tmp_path / "nothing")
-    with pytest.raises(TableError, match="query should come with a database"):
-        read_table(csv, query="select 1")
-    with pytest.raises(TableError, match="cannot be parsed"):
-        read_table("postgresql://[broken", query="t")
-
-
-def test_no_file_is_left_open(csv):
-    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
-    for _ in range(5):
-        read_table(csv)
-    after = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
-    assert after <= before + 1
-
-
 # Spreadsheets, with the library that reads them and without.
 
 
@@ -276,19 +248,6 @@ def test_the_first_sheet_is_read(tmp_path):
     assert list(read_table(path)) == list(frame)  # as of CSV files
 
 
-def test_a_damaged_spreadsheet_is_told_in_one_line(tmp_path):
-    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
-    path = tmp_path / "rows.xlsx"
-    pd.DataFrame({"age": [30, 41]}).to_excel(path, index=False)
-    whole = path.read_bytes()
-    for content in (whole[:100], whole[:-30], b"PK\x03\x04" + bytes(99), b"age\n30\n"):
-        path.write_bytes(content)
-        result = run(f"check {path} -t mail -y visit")
-        assert result.exit_code == 2
-        assert "rows.xlsx should be readable as excel" in result.stderr
-        assert result.stderr.count("\n") == 1
-
-
 # CSV files of many forms; and those that would lose lines or names are refused in one line.
 
 
@@ -299,29 +258,6 @@ def kinds_of(tmp_path, *texts):
     for number, text in enumerate(texts):
         (folder / f"{number}.csv").write_bytes(text.encode())
     return read_table(folder).to_dict("list")
-
-
-def test_nothing_of_the_form_is_left_to_guess(tmp_path):
-    path = tmp_path / "it's.csv"
-    path.write_text("\n\na;b c\n1;2\n")
-    query = scan_csv(str(path))
-    for part in (
-        "it''s.csv'", "auto_detect = false", "skip = 2", "delim = ';'", "escape = '\"'",
-        "columns = {'a': 'VARCHAR', 'b c': 'VARCHAR'}",
-    ):  # fmt: skip
-        assert part in query
-
-
-def test_a_header_is_a_header_even_if_all_columns_are_texts(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("town,colour\nOslo,red\nRome,blue\n")
-    assert list(read_table(path).columns) == ["town", "colour"]
-
-
-def test_no_line_of_a_csv_file_is_a_comment(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("#tag,v\n#a,1\nb # c,2\n#d,3\n")
-    assert read_table(path)["#tag"].tolist() == ["#a", "b # c", "#d"]
 
 
 ROW = "a,b,c\n" + "1,2,3\n" * 30
@@ -411,14 +347,6 @@ def test_numbers_and_dates_as_people_write_them(texts, expected, words, tmp_path
     assert pd.isna(found.iloc[-1])
 
 
-@pytest.mark.parametrize("text", ["1,2,3", "12,34,56", "30/30/2024", "a1,5", "1,5b", "$", "1-2-3"])
-def test_other_texts_stay_texts_without_a_word(text, tmp_path):
-    (tmp_path / "rows.csv").write_text(f'a;b\n"{text}";1\n"x";2\n')
-    assert read_table(tmp_path / "rows.csv")["a"].tolist() == [text, "x"]
-    (tmp_path / "rows.csv").write_text(f'a;b\n"{text}";1\n')
-    assert read_table(tmp_path / "rows.csv")["a"].tolist() == [text]
-
-
 def many_numbers(n=200):
     return [f"{k % 97 / 4:.2f}" for k in range(n)]
 
@@ -489,20 +417,6 @@ def test_quotes_within_quotes_and_lines_within_fields(tmp_path):
     assert columns == {"a": ['x "y", z', 'x "y", z', "C:\\"], "b": ["1\n2", "1\n2", "3"]}
 
 
-def test_a_packed_csv_file_of_zstandard(tmp_path):
-    with pa.output_stream(tmp_path / "rows.csv.zst", compression="zstd") as stream:
-        stream.write(b"a;b\nx;1\ny;2\n")
-    columns = read_table(tmp_path / "rows.csv.zst").to_dict("list")
-    assert columns == {"a": ["x", "y"], "b": [1, 2]}
-
-
-def test_the_names_of_columns_may_be_any(tmp_path):
-    text = 'name,value,cells,rows,a b,"x\'""y"\n1,2,x,4,5,2020-01-01\n'
-    columns = kinds_of(tmp_path, text)
-    assert list(columns.values())[:5] == [[1], [2], ["x"], [4], [5]]
-    assert list(columns) == ["name", "value", "cells", "rows", "a b", "x'\"y"]
-
-
 def test_cells_of_a_spreadsheet_stay_what_they_are(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -522,22 +436,6 @@ def test_cells_of_a_spreadsheet_stay_what_they_are(tmp_path):
         read_table(path)
 
 
-def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path, monkeypatch):
-    for place in (tmp_path, tmp_path / "closed"):
-        place.mkdir(exist_ok=True)
-        (place / "a.csv").write_text("a\n1\n")
-    look = os.scandir
-
-    def scandir(path):
-        if str(path).endswith("closed"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return look(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(TableError, match=r"Permission denied.*closed"):
-        read_table(tmp_path)
-
-
 TEXT = 'stadt;preis\r\nKöln;1,250\r\n"Nîmes;\nœ";2,5\r\n'
 GERMAN_ROWS = {"stadt": ["Köln", "Nîmes;\nœ"], "preis": [1.25, 2.5]}
 
@@ -555,47 +453,6 @@ def test_files_of_other_encodings_are_read_as_they_are_meant(encoding, suffix, t
         path.write_bytes(content)
     frame = read_table(path, encoding=encoding, decimal=",")
     assert frame.to_dict("list") == GERMAN_ROWS
-
-
-def test_files_of_a_folder_may_have_one_name(tmp_path):
-    for place in ("a", "b"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "rows.csv").write_bytes(f"t\né{place}\n".encode("latin-1"))
-    assert read_table(tmp_path, encoding="latin-1")["t"].tolist() == ["éa", "éb"]
-
-
-@pytest.mark.quick_cases("None")
-@pytest.mark.parametrize("decimal", [".", ",", None])
-def test_numbers_by_the_decimal_sign_of_another_encoding(decimal, tmp_path):
-    lines = "".join(f"é{k % 3};{k % 7 + 1},{k % 9}00\n" for k in range(5_000))
-    path = tmp_path / "rows.csv"
-    path.write_bytes(("ort;preis\n" + lines).encode("latin-1"))
-    form = {"encoding": "latin-1", "decimal": decimal}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        whole = read_table(path, **form)
-    assert ("can mean two things" in str([w.message for w in caught])) is (decimal is None)
-    assert (whole["preis"].iloc[0], whole["ort"].iloc[0]) == (
-        {".": 1000.0, ",": 1.0, None: "1,000"}[decimal],
-        "é0",
-    )
-
-
-def test_copies_go_with_their_context(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_bytes("é\n1\n".encode("latin-1"))
-    with utf8_files([str(path)], "latin-1") as (copy,):
-        assert Path(copy).read_text(encoding="utf-8") == "é\n1\n"
-    assert not Path(copy).exists()
-    assert path.read_bytes() == "é\n1\n".encode("latin-1")
-
-
-def test_a_column_that_cannot_be_decided_names_the_option(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("a;b\n1,234;1/2/2024\n2,345;3/4/2024\n")
-    with pytest.warns(UserWarning, match="'a', 'b' of rows.csv are read as texts.*decimal sign"):
-        frame = read_table(path)
-    assert frame.to_dict("list") == {"a": ["1,234", "2,345"], "b": ["1/2/2024", "3/4/2024"]}
 
 
 THOUSANDS = ("332", "1.696", "908", "12.216")
@@ -630,27 +487,6 @@ def test_points_that_nobody_can_tell_are_told(other, tmp_path):
     assert read_points(tmp_path, other, decimal=",") == ([332, 1696, 908, 12216], [])
 
 
-def test_two_points_are_between_thousands(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("a;b\n1.696;x\n1.234.567;y\n12;z\n")
-    with pytest.warns(UserWarning, match="'a' of rows.csv is read as numbers with points between"):
-        assert read_table(path)["a"].tolist() == [1696, 1234567, 12]
-
-
-def test_decimal_points_are_plain_beside_others(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("a,b\n1.696,0.5\n2.216,1.25\n")
-    assert read_table(path)["a"].tolist() == [1.696, 2.216]
-
-
-@pytest.mark.parametrize(("decimal", "texts"), [(",", ["1.5", "2.5"]), (".", ["1,5", "2,5"])])
-def test_numbers_of_another_decimal_sign_are_told(decimal, texts, tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("a;b\n" + "".join(f"{text};x\n" for text in texts))
-    with pytest.warns(UserWarning, match="'a' of rows.csv is read as texts: not all are numbers"):
-        assert read_table(path, decimal=decimal)["a"].tolist() == texts
-
-
 def test_what_cannot_be_is_one_line(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes("a\né\n".encode("latin-1"))
@@ -678,11 +514,6 @@ def test_what_cannot_be_is_one_line(tmp_path):
         assert "\n" not in str(told.value)
     with pytest.raises(InputError, match="decimal should be given for a CSV file"):
         read_table("postgresql://localhost/x", query="t", decimal=",")
-
-
-def test_utf_8_needs_no_copy():
-    with utf8_files(["rows.csv"], "UTF8") as files:
-        assert files == ["rows.csv"]
 
 
 def test_an_interruption_is_none_of_the_file():

@@ -1,7 +1,6 @@
 """Tables that do not fit into memory are sampled where they are, and only then."""
 
 import sqlite3
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -151,14 +150,3 @@ def test_a_trial_of_a_sample(tmp_path):
             read_trial(path, **ROLES, max_rows=wrong)
     with pytest.raises(TableError, match="Did you mean 'house'"):
         read_trial(path, **ROLES, groups="hous", max_rows=3_000)
-
-
-def test_a_small_table_is_read_whatever_is_free(tmp_path, monkeypatch):
-    path, _ = write(pd.DataFrame({"age": [1.0, 2.0]}), "parquet", tmp_path)
-    monkeypatch.setattr(tables, "free_memory", lambda: 0.0)
-    assert len(read_sample(path)) == 2
-
-
-@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux has it")
-def test_free_memory():
-    assert 2**20 < tables.free_memory() < 2**50

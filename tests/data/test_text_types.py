@@ -47,28 +47,6 @@ def kinds_of(tmp_path, *texts):
     return read_table(tmp_path).to_dict("list")
 
 
-def test_types_come_from_all_rows_if_the_first_mislead(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("x\n" + "1\n" * 30_000 + "1.5\nlow\n")
-    assert read_table(path)["x"].tolist()[-2:] == ["1.5", "low"]
-    path.write_text("x\n" + "1\n" * 30_000 + "1.5\n")
-    assert read_table(path)["x"].sum() == 30_001.5
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"x": 1}\n' * 30_000 + '{"x": 1.5}\n')
-    assert read_table(path)["x"].sum() == 30_001.5
-    # In one file of several, too.
-    (tmp_path / "two").mkdir()
-    (tmp_path / "two" / "a.csv").write_text("x\n" + "1\n" * 30_000)
-    (tmp_path / "two" / "b.csv").write_text("x\n1.5\n")
-    assert read_table(tmp_path / "two")["x"].sum() == 30_001.5
-
-
-@pytest.mark.parametrize("values", ["yes no", "T F", "true FALSE", "True False", "Y N"])
-def test_words_for_booleans_stay_the_words_of_the_file(values, tmp_path):
-    one, other = values.split()
-    assert kinds_of(tmp_path, f"c\n{one}\n{other}\n") == {"c": [one, other]}
-
-
 @pytest.mark.parametrize(
     "values",
     [

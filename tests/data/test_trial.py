@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pickle
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -56,14 +54,6 @@ def test_two_arms_become_0_and_1(treatment, control, names):
     assert trial.arm_names == names
     assert not trial.is_multi_arm
     assert trial.y.dtype == np.float64
-
-
-def test_of_several_arms_a_label_control_is_the_control():
-    arms = ["mail", "control", "call", "control", "mail", "call"]
-    trial = Trial(np.zeros((6, 1)), np.arange(6), arms)
-    assert trial.control == "control"
-    assert trial.arm_names == ("control", "call", "mail")
-    assert Trial(np.zeros((6, 1)), np.arange(6), arms, control="mail").control == "mail"
 
 
 def test_more_labels_stay_labels():
@@ -136,14 +126,6 @@ def test_bad_input_has_one_clear_error(change, message):
         Trial(**(GOOD | change))
 
 
-def test_a_trial_is_frozen_and_pickles():
-    trial = two_arms()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        trial.y = None
-    again = pickle.loads(pickle.dumps(trial))
-    assert repr(again) == repr(trial)
-
-
 def full_trial(n=120):
     rng = np.random.default_rng(3)
     return two_arms(
@@ -171,17 +153,6 @@ def test_take_carries_every_row_field(data):
     assert (part.name, part.outcome_name, part.arm_names) == ("full", "visit", ("no", "yes"))
 
 
-def test_take_accepts_a_mask_and_rejects_nonsense():
-    trial = two_arms()
-    mask = np.arange(trial.n_rows) % 3 == 0
-    np.testing.assert_array_equal(trial.take(mask).y, trial.take(np.flatnonzero(mask)).y)
-    for wrong in ([], [[1, 2]], [0.5], mask[:-1]):
-        with pytest.raises(ValueError, match=r"indices should"):
-            trial.take(wrong)
-    with pytest.raises(ValueError, match="An effect needs both arms"):
-        trial.take(trial.treated)
-
-
 def test_select_arm():
     trial = three_arms()
     call = trial.select_arm("call")
@@ -199,12 +170,6 @@ def test_select_arm():
     np.testing.assert_array_equal(two.select_arm(1).y, two.y)
 
 
-def test_dropping_an_arm_leaves_its_name_out():
-    trial = three_arms().take(three_arms().treatment != "call")
-    assert trial.arm_names == ("none", "mail")
-    assert trial.treatment.dtype == np.int8
-
-
 @pytest.mark.parametrize("by", ["treatment", "treatment-outcome"])
 @pytest.mark.parametrize("test_size", [0.1, 0.3, 0.5])
 def test_split_keeps_the_shares(by, test_size):
@@ -218,28 +183,6 @@ def test_split_keeps_the_shares(by, test_size):
     for value in np.unique(cell):
         size = (cell == value).sum()
         assert abs((cell[test.id] == value).sum() - test_size * size) <= 0.5
-
-
-def test_split_by_treatment_leaves_the_outcome_to_chance():
-    trial = two_arms(1000)
-    counts = {trial.split(random_state=seed)[1].y.sum() for seed in range(10)}
-    assert len(counts) > 3
-    fixed = {trial.split(by="treatment-outcome", random_state=s)[1].y.sum() for s in range(10)}
-    assert len(fixed) == 1
-
-
-def test_split_follows_the_seed():
-    trial = two_arms(id=np.arange(200))
-    ids = [trial.split(random_state=seed)[1].id.tolist() for seed in (1, 1, 2)]
-    assert ids[0] == ids[1] != ids[2]
-    generators = [np.random.default_rng(1), np.random.default_rng(1)]
-    again = [trial.split(random_state=g)[1].id.tolist() for g in generators]
-    assert again[0] == again[1] == ids[0]
-    # Every row has the same chance to be in the test part.
-    hits = np.zeros(200)
-    for seed in range(300):
-        hits[trial.split(0.3, random_state=seed)[1].id] += 1
-    assert abs(hits - 90).max() < 4.5 * np.sqrt(300 * 0.3 * 0.7)
 
 
 def test_split_of_several_arms_and_small_strata():
@@ -312,12 +255,6 @@ def test_only_randomised_rows_count():
     assert sum(arm.n_rows for arm in trial.summary().arms) == part.n_rows
 
 
-def test_a_constant_outcome_has_no_effect_at_all():
-    trial = Trial(np.zeros((101, 1)), np.full(101, 0.1), np.arange(101) % 2)
-    (effect,) = trial.summary().effects
-    assert (effect.effect, effect.standard_error, effect.p_value) == (0.0, 0.0, 1.0)
-
-
 def homes(n_homes=300, seed=0):
     """Households of one to four, each in one arm, with outcomes in common."""
     rng = np.random.default_rng(seed)
@@ -358,12 +295,6 @@ def test_standard_errors_are_by_group():
     assert found.p_value == pytest.approx(expected.p_value)
     with pytest.raises(ValueError, match="groups should be without missing values"):
         Trial([[0.0]] * 4, [2, 2, 3, 6], [0, 0, 1, 1], groups=[0, 1, None, 2])
-
-
-def test_sparse_features_are_refused_with_what_to_do():
-    X = scipy.sparse.csr_matrix(np.eye(4))
-    with pytest.raises(ValueError, match=r"dense two-dimensional .* got csr_matrix"):
-        Trial(X, [0, 1, 0, 1], treatment=[0, 1, 1, 0])
 
 
 def test_groups_with_rows_of_both_arms_have_one_error():

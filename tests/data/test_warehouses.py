@@ -18,7 +18,6 @@ from tests.model.trial_table import NAMES, trial_table
 from tests.postgres_server import postgres_server
 
 from auucmax import fit
-from auucmax._files import WAREHOUSES
 from auucmax.data import read_table, read_trial
 from auucmax.data.databases import check_select, without_secrets
 from auucmax.data.tables import TableError
@@ -79,15 +78,6 @@ def duckdb_table(tmp_path):
 )
 def test_sqlite(sqlite_file, query):
     check(read_table(f"sqlite://{sqlite_file}", query=query))
-
-
-def test_only_the_columns_that_are_asked_for(sqlite_file):
-    frame = read_table(f"sqlite://{sqlite_file}", query="people", columns=["vip", "age"])
-    assert list(frame) == ["vip", "age"]
-    with pytest.raises(
-        TableError, match=r"shop.db should be a table with the column 'agee'.*mean 'age'"
-    ):
-        read_table(f"sqlite://{sqlite_file}", query="people", columns=["agee"])
 
 
 def test_tables_of_ibis(duckdb_table):
@@ -175,15 +165,6 @@ def test_nothing_but_one_select_is_run(sqlite_file, query):
                 check_select(query, dialect)
 
 
-def test_two_slashes_begin_in_this_folder_and_three_at_the_root(sqlite_file, monkeypatch):
-    monkeypatch.chdir(sqlite_file.parent)
-    assert len(read_table("sqlite://shop.db", query="people")) == len(FRAME)
-    assert len(read_table(f"sqlite://{sqlite_file}", query="people")) == len(FRAME)
-    for scheme, words in (("sqlite", "No such file .* '/shop.db'"), ("duckdb", "at '/shop.db'")):
-        with pytest.raises(TableError, match=words):
-            read_table(f"{scheme}:///shop.db", query="people")
-
-
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks", "trino"])
 def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
     """No server is at hand: what ibis writes for a table, and what it is given."""
@@ -227,21 +208,6 @@ def test_a_library_that_is_missing_is_named(scheme, monkeypatch):
     monkeypatch.setitem(sys.modules, "ibis", None)
     with pytest.raises(ImportError, match=r'pip install "auucmax\[warehouse\]"'):
         read_table(f"{scheme}://me:pass-word@host/shop", query="people")
-
-
-@pytest.mark.parametrize("secret", ["pass-word", "p%40ss%2Fword"])
-def test_no_message_has_a_password(secret, monkeypatch):
-    def refused(address):
-        raise OSError(f"refused {address}: me, 'p@ss/word', {{'pwd': 'pass-word'}} of {secret}")
-
-    monkeypatch.setattr(ibis, "connect", refused)
-    address = f"trino://me:{secret}@host/shop?access=pass-word"
-    with pytest.raises(TableError, match="trino://host should be readable as warehouse") as caught:
-        read_table(address, query="people")
-    for text in ("pass-word", secret, "p@ss/word" if "%" in secret else "pass-word"):
-        assert text not in str(caught.value)
-        assert text not in str(caught.value.__cause__)
-    assert caught.value.__cause__.__cause__ is None
 
 
 def said(address, text, monkeypatch):
@@ -298,34 +264,6 @@ def test_no_traceback_has_a_part_of_an_address(address, monkeypatch):
         shown = said(address.format(quote(secret, safe="")), text, monkeypatch)
         assert "refused ***" in shown
         assert "s3cr" not in shown.lower()
-
-
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("trino://h/s3cr3t;password=s3cr3t", "trino://h"),
-        ("trino://h;password=s3cr3t/db", "the database of trino"),
-        ("databricks://?access_token=s3cr3t", "the database of databricks"),
-        ("trino://me:s3cr3t@[::1]:3306/db", "trino://::1"),
-    ],
-)
-def test_of_an_address_scheme_and_host_are_shown(address, name, monkeypatch):
-    shown = said(address, f"no {address}", monkeypatch)
-    assert f"{name} should be readable as warehouse" in shown
-    assert "s3cr3t" not in shown
-
-
-def test_a_short_user_is_no_part_of_other_words(monkeypatch):
-    shown = said("trino://me:pass-word@h/db", "time is up for 'me'@'h' in some_time", monkeypatch)
-    assert "time is up for ***." in shown
-
-
-@pytest.mark.parametrize("address", WAREHOUSES)
-def test_an_address_that_cannot_be_parsed_is_not_shown(address):
-    if address != "sqlite://":
-        with pytest.raises(TableError, match=f"an address {address}user:password@") as caught:
-            read_table(f"{address}me:se/cret@7@host/shop", query="people")
-        assert "cret" not in str(caught.value)
 
 
 @pytest.mark.gate

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.columns import (
     CYCLES,
-    MOST_LEVELS,
     N_FOLDS,
     SHIFTS,
     Column,
     fold_of,
-    means_apart,
     means_of,
     sums_of,
     wave,
@@ -45,13 +43,6 @@ def test_a_wave_is_the_sine_of_the_place_in_its_cycle(days, cycle, kind):
     np.testing.assert_allclose(later, wave(np.array(days), kind, cycle), rtol=0, atol=2e-6)
 
 
-def test_seasons_follow_the_calendar():
-    first = pd.date_range("1970-01-01", "2100-01-01", freq="YS")
-    days = (first - pd.Timestamp("1970-01-01")).days.to_numpy(dtype=float)
-    assert np.abs(wave(days, "sine", "year")).max() < math.sin(2 * math.pi * 2 / 365)  # two days
-    assert wave(days + 365.2425 / 2, "cosine", "year").max() < -0.99
-
-
 DATES = {
     "a month of days": (pd.date_range("2024-03-01", periods=31), ["week"]),
     "two years of days": (pd.date_range("2022-03-01", periods=731), ["year", "week"]),
@@ -72,13 +63,6 @@ def test_dates_have_the_waves_that_they_tell(name):
     expected = [f"d: {kind} of the {cycle}" for cycle in cycles for kind in SHIFTS]
     assert encoder.get_feature_names_out().tolist() == ["d", *expected]
     assert np.ptp(encoder.transform(pd.DataFrame({"d": dates})), axis=0).min() > 0.1
-
-
-def test_a_missing_date_has_no_place_in_a_cycle():
-    dates = pd.Series([*pd.date_range("2022-03-01", periods=800), None])
-    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"d": dates}))
-    found = encoder.transform(pd.DataFrame({"d": dates.tail(1)}))
-    assert found.tolist() == [[encoder.columns_[0].fill, 0, 0, 0, 0, 1]]
 
 
 COLUMNS = [
@@ -119,12 +103,6 @@ def test_plain_data_that_no_encoder_wrote_is_refused(change):
     plain = Column("zip", "category", ("a", "b"), base=(0.1, -0.2, 0.0)).to_plain()
     with pytest.raises(ValueError, match=r"no such column|validation error"):
         Column.of_plain(plain | change)
-
-
-@pytest.mark.parametrize("cycles", [["week", "year"], ["month"], ["year", "year"]])
-def test_cycles_are_known(cycles):
-    with pytest.raises(ValueError, match="no such column"):
-        Column.of_plain({"name": "d", "kind": "date", "fill": 1.0, "cycles": cycles})
 
 
 LEVELS = ["a", "b", "c", "d"]
@@ -172,31 +150,6 @@ def test_means_are_the_slow_definition(given_rows, fewest):
         np.testing.assert_allclose(own, slow, rtol=1e-6, atol=1e-9)
 
 
-def test_folds_are_even_whatever_the_keys():
-    for keys in (np.arange(10_000), np.arange(10_000, dtype=np.uint64) << np.uint64(40)):
-        counts = np.bincount(fold_of(keys), minlength=N_FOLDS)
-        assert np.abs(counts - 2_000).max() < 5 * np.sqrt(10_000 * 0.2 * 0.8)
-    np.testing.assert_array_equal(fold_of(np.arange(9)), fold_of(np.arange(9, dtype=np.uint64)))
-
-
-def test_a_fold_gets_what_the_others_tell():
-    """Whatever the outcomes of a fold are, its own numbers stay."""
-    rng = np.random.default_rng(0)
-    frame, y, treated, *_ = many(4_000, 40, rng)
-    places = pd.factorize(frame["zip"], sort=True)[0]
-    keys = np.arange(len(y))
-    one = (1.0,) * 41
-    column = Column("zip", "category", tuple(map(str, range(40))), base=one, effect=one)
-    fold = fold_of(keys)
-    before = means_apart(sums_of(places, 40, y, treated, keys), column)
-    for k in range(N_FOLDS):
-        other = np.where(fold == k, rng.integers(0, 2, len(y)), y)
-        after = means_apart(sums_of(places, 40, other, treated, keys), column)
-        np.testing.assert_array_equal(before[k], after[k])
-        assert (np.delete(before, k, axis=0) != np.delete(after, k, axis=0)).any()
-    assert (before[:, -1] == 0).all()  # missing values
-
-
 def test_training_rows_have_the_numbers_of_their_fold_and_others_those_of_all():
     rng = np.random.default_rng(1)
     frame, y, treated, *_ = many(6_000, 60, rng, gaps=0.05)
@@ -241,14 +194,6 @@ def test_rows_are_trained_on_by_their_keys_and_weights():
     assert weighted.columns_[-1].base == pytest.approx(copies.columns_[-1].base, rel=2e-3)
 
 
-def test_without_outcomes_there_are_features_of_the_frequent_levels():
-    rng = np.random.default_rng(3)
-    frame, y, *_ = many(4_000, 50, rng)
-    for encoder in (TableEncoder().fit(frame), TableEncoder().fit(frame, y)):
-        (column,) = (c for c in encoder.columns_ if c.name == "zip")
-        assert (len(column.levels), column.outcome_terms, column.has_other) == (30, [], True)
-
-
 def test_levels_that_outcomes_do_not_tell_apart_have_no_feature():
     rng = np.random.default_rng(4)
     frame, y, treated, *_ = many(4_000, 50, rng, base=0.0, effect=0.0)
@@ -270,21 +215,6 @@ def test_levels_that_outcomes_do_not_tell_apart_have_no_feature():
     assert TableEncoder.from_dict(encoder.to_dict()).columns_ == encoder.columns_
 
 
-def test_new_texts_have_the_number_of_rare_ones():
-    rng = np.random.default_rng(5)
-    frame, y, treated, *_ = many(6_000, 60, rng, base=0.2)
-    rare = rng.random(len(y)) < 0.1
-    frame.loc[rare, "zip"] = [f"rare {k}" for k in rng.integers(0, 300, rare.sum())]
-    y[rare] = 1.0
-    encoder = TableEncoder().fit(frame, y, treated)
-    (column,) = (c for c in encoder.columns_ if c.name == "zip")
-    assert not any(level.startswith("rare") for level in column.levels)
-    assert column.base[-1] == pytest.approx(1 - y[~rare].mean(), abs=0.1)
-    assert abs(column.other_share - rare.mean()) < 0.01
-    new = pd.DataFrame({"age": [0.0] * 4, "zip": ["rare 7", "new", "z001", "z002"]})
-    assert (encoder.transform(new)[:2, 1] == column.base[-1]).all()
-
-
 def test_numbers_of_few_people_are_not_in_the_file():
     rng = np.random.default_rng(6)
     frame, y, treated, *_ = many(9_000, 400, rng, base=0.3, effect=0.3)
@@ -301,29 +231,6 @@ def test_numbers_of_few_people_are_not_in_the_file():
     assert all(value == float(f"{value:.3g}") for value in (*column.base, *column.effect))
     text = json.dumps(encoder.to_dict())
     assert not any(f'"{name}"' in text for name, n in counts.sum(axis=1).items() if n < 20)
-
-
-def test_the_most_frequent_levels_are_kept_and_take_little_room():
-    rng = np.random.default_rng(7)
-    n_levels = 700
-    texts = np.repeat([f"{k:05d}" for k in range(n_levels)], 40 + np.arange(n_levels) % 2)
-    treated = rng.random(len(texts)) < 0.5
-    y = rng.random(len(texts)) < 0.2 + 0.6 * (texts > "00300")
-    frame = pd.DataFrame({"zip": texts, "age": rng.normal(size=len(y))})
-    encoder = TableEncoder(min_level_rows=10).fit(frame, y.astype(float), treated)
-    (column,) = (c for c in encoder.columns_ if c.name == "zip")
-    assert len(column.levels) == MOST_LEVELS
-    assert {f"{k:05d}" for k in range(1, n_levels, 2)} < set(column.levels)
-    assert len(json.dumps(encoder.to_dict())) < 15_000
-    assert TableEncoder.from_dict(encoder.to_dict()).columns_ == encoder.columns_
-
-
-def test_outcomes_and_arms_are_checked():
-    frame = pd.DataFrame({"zip": [f"z{k % 40}" for k in range(1_000)]})
-    with pytest.raises(ValueError, match="treatment should"):
-        TableEncoder().fit(frame, np.zeros(1_000), np.full(1_000, 2))
-    with pytest.raises(ValueError, match="y should"):
-        TableEncoder().fit(frame, np.zeros(999), np.arange(1_000) % 2)
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.3])

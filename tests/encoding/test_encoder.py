@@ -2,7 +2,6 @@
 
 import datetime
 import json
-from dataclasses import replace
 from decimal import Decimal
 from unittest.mock import patch
 
@@ -77,29 +76,6 @@ def test_json_round_trip(frame, options):
     assert json.dumps(again.to_dict()) == json.dumps(encoder.to_dict())
 
 
-def test_plain_data_takes_little_more_room_than_the_levels():
-    rng = np.random.default_rng(0)
-    levels = [f"level {k}" for k in range(28)]
-    frame = small(**{f"column {k}": rng.choice(levels, 1_000) for k in range(60)})
-    text = json.dumps(TableEncoder().fit(frame).to_dict(), separators=(",", ":"))
-    assert len(text) < 60 * (sum(len(level) + 3 for level in levels) + 60)
-
-
-@settings(max_examples=40, deadline=None)
-@given(tables(), st.randoms(use_true_random=False))
-def test_indicators_of_a_category_sum_to_one_in_training_but_for_few(frame, random):
-    encoder = fitted(frame, min_level_rows=2)
-    if encoder is None:
-        return
-    features = encoder.transform(frame)
-    for column in encoder.columns_:
-        if column.has_levels:
-            own = [k for k, term in enumerate(encoder.terms_) if term.column == column.name]
-            total = features[:, own].sum(axis=1)
-            assert total.max() == 1
-            assert (total == 0).sum() <= 2  # one row with another text, and one with none
-
-
 def small(**columns):
     return pd.DataFrame(columns)
 
@@ -120,17 +96,6 @@ def test_numbers_dates_and_booleans():
     )
     assert encoder.columns_[0] == Column("age", "number", has_missing=True, fill=40.0)
     assert encoder.terms_[1] == Term("missing", "age", None, 0.0, "age: missing")
-
-
-def test_times_with_a_zone_are_the_same_moments():
-    naive = pd.Series(pd.to_datetime(["2024-06-01 10:00", "2024-06-02 22:00"]))
-    encoder = TableEncoder().fit(small(t=naive))
-    local = naive.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
-    np.testing.assert_array_equal(
-        encoder.transform(small(t=local)), encoder.transform(small(t=naive))
-    )
-    days = [datetime.date(2024, 6, 1), datetime.date(2024, 6, 2)]
-    assert np.ptp(encoder.transform(small(t=days))[:, 0]) == 1
 
 
 def test_levels_rare_levels_and_missing_ones():
@@ -164,21 +129,6 @@ def test_new_levels():
     np.testing.assert_array_equal(features[:, 2], [0, 1, 1, 1])
 
 
-def test_half_or_what_training_had_is_not_told():
-    frame = small(town=["a"] * 20 + ["b"] * 20 + [f"rare {k}" for k in range(60)])
-    encoder = TableEncoder().fit(frame)
-    assert encoder.columns_[0].other_share == 0.6
-    encoder.transform(frame)
-    encoder.transform(frame.tail(1))
-    encoder.transform(small(town=["new"] * 70 + ["a"] * 30))  # two standard errors more
-    with pytest.warns(UserWarning, match="got other values in 80%"):
-        encoder.transform(small(town=["new"] * 80 + ["a"] * 20 + [None] * 300))
-    exact = TableEncoder(min_level_rows=1, new_levels="other").fit(small(town=["a", "b"]))
-    exact.transform(small(town=["new", "a", None, None]))
-    with pytest.warns(UserWarning, match="got other values in 67%"):
-        exact.transform(small(town=["new", "a", "newer", None]))
-
-
 def test_levels_that_only_rows_kept_apart_have_are_accepted():
     frame = small(town=["a", "b"] * 5, size=["s", "l"] * 5)
     kept = small(town=["rare", "a"], size=["s", "l"])
@@ -194,13 +144,6 @@ def test_levels_that_only_rows_kept_apart_have_are_accepted():
     again = TableEncoder(min_level_rows=1).fit(frame).accept(nothing)
     assert [column.takes_new for column in again.columns_] == [False, False]
     assert [column.takes_new for column in encoder.columns_] == [True, False]
-
-
-def test_missing_values_where_training_had_none():
-    frame = small(age=[1.0, 2, 6], town=["a", "b", "a"], ok=[True, False, False])
-    encoder = TableEncoder(min_level_rows=1).fit(frame)
-    missing = small(age=[None], town=[None], ok=[None])
-    np.testing.assert_array_equal(encoder.transform(missing), [[2, 0, 0, 0]])
 
 
 def test_kinds_that_stand_for_others():
@@ -236,15 +179,6 @@ def test_equal_values_are_one_level_whatever_their_type(values, rare):
     np.testing.assert_array_equal(encode_slow(new, encoder), expected)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "Float32", "float64", "Float64", "category"])
-def test_fractions_are_texts_as_they_print(dtype):
-    encoder = TableEncoder(min_level_rows=1).fit(small(code=["0.1", "1.5", "2"]))
-    new = small(code=pd.Series([0.1, 1.5, 2.0]).astype(dtype))
-    np.testing.assert_array_equal(encoder.transform(new), np.eye(3))
-    decimals = small(code=[Decimal("0.10"), Decimal("1.500"), Decimal("2E0")])
-    np.testing.assert_array_equal(encoder.transform(decimals), np.eye(3))
-
-
 ANSWERS = {
     "booleans": [True, False, True, None],
     "a bool dtype": pd.Series([True, False, True, None], dtype="boolean"),
@@ -271,22 +205,6 @@ def test_a_boolean_is_the_same_from_all_files(values, gaps):
     np.testing.assert_array_equal(encode_slow(new, encoder), expected)
 
 
-@pytest.mark.parametrize("words", [("true", "false"), ("True", "False"), ("TRUE", "FALSE")])
-@pytest.mark.parametrize(
-    "new", [v for k, v in ANSWERS.items() if "numbers" not in k and k[0] != "f"]
-)
-def test_words_for_booleans_in_training_are_the_same_from_all_files(words, new):
-    yes, no = words
-    train = small(ok=[yes, no, no, None])
-    encoder = TableEncoder(min_level_rows=1).fit(train)
-    assert encoder.columns_[0].levels == tuple(sorted(words))
-    new = small(ok=pd.Series(new).replace({"1": True}))
-    expected = encoder.transform(train)[[0, 1, 0, 3]]
-    assert expected[:, [1, 0, 2]].tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
-    np.testing.assert_array_equal(encoder.transform(new), expected)
-    np.testing.assert_array_equal(encode_slow(new, encoder), expected)
-
-
 @pytest.mark.parametrize("trained", ["csv", "parquet"])
 def test_booleans_of_files_score_alike_whichever_was_trained_on(trained, tmp_path):
     rng = np.random.default_rng(0)
@@ -299,35 +217,6 @@ def test_booleans_of_files_score_alike_whichever_was_trained_on(trained, tmp_pat
     assert len(np.unique(expected, axis=0)) == 3
     for name in ("rows.csv", "rows.parquet", "sql.csv"):
         np.testing.assert_array_equal(encoder.transform(read_table(tmp_path / name)), expected)
-
-
-def test_spellings_that_are_levels_themselves_are_told_apart():
-    train = small(ok=["True"] * 3 + ["TRUE"] * 3 + ["no"] * 3)
-    encoder = TableEncoder(min_level_rows=3, new_levels="other").fit(train)
-    assert encoder.columns_[0].levels == ("TRUE", "True", "no")
-    new = small(ok=["TRUE", "True", "true", "no"])
-    np.testing.assert_array_equal(encoder.transform(new)[:, :2], [[1, 0], [0, 1], [0, 0], [0, 0]])
-    # Rare ones count as the frequent one.
-    encoder = TableEncoder(min_level_rows=3).fit(
-        small(ok=["True"] * 3 + ["true", "no", "no", "no"])
-    )
-    assert encoder.columns_[0] == Column("ok", "category", ("True", "no"))
-
-
-@pytest.mark.parametrize(
-    "zeros", [[0.0, -0.0], ["-0.0", "-0"], [Decimal("-0.00"), np.float32(-0.0)]]
-)
-def test_minus_zero_is_zero(zeros):
-    encoder = TableEncoder(min_level_rows=1).fit(small(code=["0", "1", "x"]))
-    new = small(code=zeros)
-    np.testing.assert_array_equal(encoder.transform(new), [[1, 0, 0]] * 2)
-    np.testing.assert_array_equal(encode_slow(new, encoder), [[1, 0, 0]] * 2)
-
-
-def test_true_and_one_are_told_apart_in_a_mix():
-    encoder = TableEncoder(min_level_rows=1).fit(small(code=["1", "true", "x"]))
-    new = small(code=pd.Series([1, True, "x"], dtype=object))
-    np.testing.assert_array_equal(encoder.transform(new), np.eye(3))
 
 
 @pytest.mark.parametrize(
@@ -358,11 +247,6 @@ def test_texts_that_stand_for_nothing_are_missing_wherever_they_come_from(text, 
         assert TableEncoder().fit(rows).columns_ == encoder.columns_
         np.testing.assert_array_equal(encoder.transform(rows), encoder.transform(train))
     np.testing.assert_array_equal(encoder.transform(train)[1, :3], [0, 0, 1])
-
-
-def test_a_column_of_such_texts_is_without_values():
-    with pytest.warns(UserWarning, match="'none' without values"):
-        TableEncoder().fit(small(none=["", "NA"], age=[1, 2]))
 
 
 @pytest.mark.parametrize(
@@ -427,36 +311,6 @@ def test_columns_that_say_nothing_are_dropped_and_named():
         TableEncoder().fit(frame[["one"]])
 
 
-def test_one_value_and_missing_ones():
-    frame = small(flag=[1.0, None, 1.0])
-    encoder = TableEncoder(min_level_rows=1).fit(frame)
-    assert [term.kind for term in encoder.terms_] == ["missing"]
-    np.testing.assert_array_equal(encoder.transform(frame)[:, 0], [0, 1, 0])
-
-
-def test_polars_and_arrow_frames():
-    polars = pytest.importorskip("polars")
-    frame = small(age=[1.0, None, 3], town=["a", "b", None])
-    encoder = TableEncoder(min_level_rows=1).fit(frame)
-    other = polars.DataFrame({"age": [1.0, None, 3], "town": ["a", "b", None]})
-    np.testing.assert_array_equal(encoder.transform(other), encoder.transform(frame))
-
-
-@pytest.mark.parametrize(
-    "options", [{"max_levels": 0}, {"min_level_rows": 1.5}, {"new_levels": "drop"}]
-)
-def test_bad_parameters(options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))} should be"):
-        TableEncoder(**options).fit(small(age=[1, 2]))
-
-
-def test_no_rows():
-    with pytest.raises(ValueError, match="should have rows, got none"):
-        TableEncoder().fit(small(age=[]))
-    encoder = TableEncoder().fit(small(age=[1, 2]))
-    assert encoder.transform(small(age=[])).shape == (0, 1)
-
-
 def broken():
     """Changes that make of a good dictionary one that no encoder wrote."""
     yield lambda d: d.pop("columns")
@@ -491,25 +345,6 @@ def test_a_dictionary_that_no_encoder_wrote(spoil):
         TableEncoder.from_dict(plain)
 
 
-def test_many_rows_are_quick_enough_to_be_vectorised():
-    rng = np.random.default_rng(0)
-    n = 200_000
-    frame = small(
-        x=rng.normal(size=n), town=rng.choice(["a", "b", "c"], n), k=rng.integers(9, size=n)
-    )
-    features = TableEncoder().fit(frame).transform(frame)
-    assert features.shape == (n, 1 + 3 + 9)  # k is a column of codes
-    assert features[:, 1:4].sum() == n
-
-
-def test_terms_of_a_category():
-    town = Column("town", "category", ("a", "b"), other_share=0.1, has_missing=True)
-    assert [term.kind for term in town.terms] == ["level", "level", "other", "missing"]
-    assert [term.level for term in town.terms] == ["a", "b", None, None]
-    assert replace(town, other_share=0.0, has_missing=False).terms == town.terms[:2]
-    assert replace(town, levels=(), has_missing=False).terms == []
-
-
 PLANS = small(plan=[1, 2, 7, 2] * 20 + [8, 9] * 11, x=np.linspace(0, 1, 102))
 
 
@@ -522,23 +357,6 @@ def test_few_whole_numbers_are_levels():
     assert names == ["plan=1", "plan=2", "plan=7", "plan: other", "x"]
     assert encoder.code_columns == ["plan"]
     assert encoder.transform(PLANS)[:, :4].sum(axis=0).tolist() == [20, 40, 20, 22]
-
-
-COUNTS = {
-    "two values": [0, 1] * 50,
-    "eleven values": list(range(11)) * 30,
-    "a fraction": [1, 2, 3] * 30 + [1.5],
-    "too large to be told apart": [1, 2, 2**53] * 30,
-    "each value once": [1, 2, 3],
-    "all rare but one": [1] * 80 + [2, 3] * 5,
-}
-
-
-@pytest.mark.parametrize("values", list(COUNTS.values()), ids=list(COUNTS))
-def test_other_numbers_stay_numbers(values):
-    frame = small(k=values)
-    assert TableEncoder().fit(frame).columns_[0].kind == "number"
-    assert TableEncoder().fit(frame).code_columns == []
 
 
 @pytest.mark.parametrize(
@@ -601,44 +419,6 @@ def test_columns_that_the_user_decides_on():
     assert clone(encoder).fit(frame).columns_ == encoder.columns_
 
 
-def test_decisions_that_cannot_be():
-    frame = PLANS.assign(town=["a", "b", "c"] * 34, day=pd.Timestamp("2024-01-01"))
-    cases = [
-        ({"numeric": ["town"]}, "numeric should name columns of numbers, booleans, got texts in"),
-        ({"categorical": ["day"]}, "categorical should name .* got dates in 'day'. Leave it out"),
-        (
-            {"categorical": ["plam"]},
-            "should be a table with the column 'plam', .*Did you mean 'plan'?",
-        ),
-        (
-            {"categorical": ["plan"], "numeric": ["plan"]},
-            "columns that are not also categorical, got 'plan'",
-        ),
-        ({"categorical": "plan"}, "categorical should be a list of names of columns, got 'plan'"),
-    ]
-    for options, words in cases:
-        with pytest.raises(ValueError, match=words):
-            TableEncoder(**options).fit(frame)
-
-
-@pytest.mark.parametrize(
-    "levels", [["1", "x"], ["2", "1"], ["1", "1.0"], ["1", "2", str(2**53)], []]
-)
-def test_codes_of_a_dictionary_are_whole_numbers(levels):
-    plain = json.loads(json.dumps(TableEncoder().fit(PLANS).to_dict()))
-    TableEncoder.from_dict(plain)
-    plain["columns"][0]["levels"] = levels
-    with pytest.raises(ValueError, match="an encoder should be what to_dict returns"):
-        TableEncoder.from_dict(plain)
-
-
-def test_a_median_is_nobodys_value():
-    values = np.random.default_rng(0).normal(2e4, 1e3, size=1_999)
-    (column,) = TableEncoder().fit(pd.DataFrame({"salary": values})).columns_
-    assert column.fill not in values
-    assert column.fill == pytest.approx(np.median(values), rel=5e-3)
-
-
 @pytest.mark.parametrize("n", [19, 20])
 def test_few_other_texts_and_missing_values_have_no_feature(n):
     """A coefficient of one person would tell of them; they count as rows of no level do."""
@@ -659,12 +439,3 @@ def test_few_other_texts_and_missing_values_have_no_feature(n):
     np.testing.assert_array_equal(encode_slow(frame, encoder), features)
     levels = [k for k, kind in enumerate(kinds) if kind == "level"]
     assert (features[200:, levels] == 0).all()
-
-
-def test_nothing_is_learnt_of_a_number_that_few_rows_have():
-    """Its median would be the value of one of them."""
-    frame = pd.DataFrame({"age": np.arange(100.0), "rare": [*np.arange(19.0), *[np.nan] * 81]})
-    with pytest.warns(UserWarning, match="'rare'"):
-        encoder = TableEncoder().fit(frame)
-    assert list(encoder.get_feature_names_out()) == ["age"]
-    assert all(column.name == "age" for column in encoder.columns_)

@@ -17,7 +17,7 @@ from tests.frame_kinds import KINDS, as_kind
 from auucmax.data.covariates import encode
 from auucmax.data.read_trial import id_texts
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.frames import as_given, first_rows, frame_of, is_frame
+from auucmax.encoding.frames import as_given, first_rows, frame_of
 
 _WHOLE = st.integers(1 - 2**53, 2**53 - 1)  # as floats, others are refused where texts are made
 _DAYS = st.dates(dt.date(1900, 1, 1), dt.date(2200, 1, 1))
@@ -149,15 +149,6 @@ def test_only_columns_that_are_asked_for_are_read(kind):
         frame_of(as_kind(table, kind), ["d"])
 
 
-def test_a_pandas_frame_stays_as_it_is():
-    frame = pd.DataFrame({"a": [1.0], "b": pd.array([1], "Int64")}, index=[7])
-    assert frame_of(frame) is frame
-    assert frame_of(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist() == ["1", "a"]
-    typed = frame_of(frame.convert_dtypes(dtype_backend="pyarrow"))
-    assert typed.index.tolist() == [7]
-    assert typed.dtypes.tolist() == [np.dtype("int64"), np.dtype("int64")]
-
-
 @pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 copies texts, and frames")
 @pytest.mark.parametrize("kind", ["arrow-backed", "polars", "pyarrow"])
 def test_memory_is_shared(kind):
@@ -239,12 +230,6 @@ def test_keys_have_the_types_of_the_table():
         assert back.schema.types == arrow.select(own).schema.types
 
 
-def test_results_from_what_is_no_frame_are_as_they_are():
-    frame = pd.DataFrame({"a": [1]})
-    assert as_given(frame, "rows.csv") is frame
-    assert as_given(frame, object()) is frame
-
-
 class DataFrame:
     """Looks like one of Spark to nobody."""
 
@@ -264,35 +249,3 @@ class DataFrame:
 def test_what_is_no_table_is_told(table, message):
     with pytest.raises(ValueError, match=message):
         frame_of(table() if callable(table) else table)
-
-
-def test_what_is_a_frame():
-    assert is_frame(pl.LazyFrame())
-    assert is_frame(pa.table([[1], [2]], names=["a", "a"]))
-    assert not is_frame(np.zeros((2, 2)))
-    assert not is_frame(pl.Series([1]))
-    assert not is_frame(None)
-
-
-def test_a_spark_frame_is_sent_to_where_its_rows_are(monkeypatch):
-    import narwhals as nw
-
-    monkeypatch.setattr(nw.Implementation, "is_spark_like", lambda self: True)
-    with pytest.raises(ValueError, match=r"got a DataFrame of Spark\. Use auucmax\.spark"):
-        frame_of(pl.DataFrame({"a": [1]}))
-
-
-def test_a_column_of_no_kind_is_named():
-    table = pl.DataFrame({"x": [1.0, 2.0], "lists": [[1], [2]]})
-    with pytest.raises(ValueError, match=r"column 'lists' should hold numbers, texts, booleans"):
-        TableEncoder().fit(table)
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-def test_python_objects_in_polars_are_refused_by_name(lazy):
-    """Arrow would get the addresses of the objects, as bytes."""
-    frame = pl.DataFrame({"age": [31], "thing": pl.Series([object()], dtype=pl.Object)})
-    table = frame.lazy() if lazy else frame
-    with pytest.raises(ValueError, match=r"got Python objects .* in 'thing'. Cast them"):
-        frame_of(table)
-    assert frame_of(table, ["age"])["age"].tolist() == [31]

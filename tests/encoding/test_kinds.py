@@ -7,7 +7,6 @@ import datetime
 import re
 from collections import Counter
 from decimal import Decimal
-from fractions import Fraction
 from unittest.mock import patch
 
 import numpy as np
@@ -16,25 +15,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auucmax.data.read_trial import read_trial
 from auucmax.encoding import kinds as kinds_module
 from auucmax.encoding.kinds import (
     BOOLEAN_TEXTS,
     END_ZEROS,
-    KINDS,
     MISSING_TEXTS,
     code_counts,
     code_places,
     counted_as,
     kind_of,
     level_text,
-    numbers_of,
     other_spellings,
+    outcome_kind,
     outcome_numbers,
-    places_of,
-    texts_of,
+    responders,
+    share_beyond,
     truths_of,
+    usual_value,
 )
 from auucmax.encoding.reference import truth_slow
+from auucmax.model.guarantee import counted_range
+from auucmax.results import Why
 
 
 @pytest.mark.parametrize(
@@ -73,11 +75,6 @@ def test_zeros_at_the_end_and_minus_zero(text, same):
     assert counted_as(text, (text,)) == text
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "-0.5", "1.", ".0", "v1.0", "1.0 ", "--0", "-"])
-def test_other_texts_stay(text):
-    assert counted_as(text, ()) == text
-
-
 @pytest.mark.gate
 @settings(max_examples=80, deadline=None)
 @given(st.from_regex(END_ZEROS, fullmatch=True))
@@ -96,12 +93,6 @@ def test_spellings_of_booleans():
     assert counted_as("true", {"True", "TRUE"}) == "true"
     assert counted_as("tRUE", {"True"}) == "tRUE"
     assert counted_as("true", {"False"}) == "true"
-
-
-def test_places():
-    places, new = places_of(["b", "a", "NA", "z", "1.0"], ["a", "b", "1"])
-    assert places.tolist() == [1, 0, -1, 3, 2, -1]
-    assert new == ["z"]
 
 
 TEXT = pd.Series(["a"]).dtype  #: of columns of texts: str, or object before pandas 3
@@ -125,32 +116,6 @@ def test_outcomes_that_are_numbers_stay_and_others_are_refused():
             outcome_numbers(pd.Series(bad, name="y"))
 
 
-COLUMNS = {
-    "number": [
-        [1, 2], [1.5, None], [np.nan], pd.Series([1, None], dtype="Int64"), [Decimal("1.5"), None],
-        pd.Series([1, 2.5], dtype=object), [Decimal(1), 1.5, Fraction(1, 3)],
-    ],
-    "boolean": [
-        [True, False], pd.Series([True, None], dtype="boolean"),
-        pd.Series([True, None], dtype=object),
-    ],
-    "category": [["a", None], pd.Series(["a", "b"], dtype="category"), ["true", "false"]],
-    "date": [
-        [datetime.date(2024, 1, 1)], pd.to_datetime(["2024-01-01", None]),
-        pd.to_datetime(["2024-01-01"]).tz_localize("Asia/Tokyo"),
-    ],
-    "empty": [[None, None], []],
-    "mixed": [[1, "a"], [True, "a"], [Decimal(1), "a"], [True, 2], [np.True_, 1.5]],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", list(COLUMNS))
-def test_kinds(kind):
-    assert kind in (*KINDS, "empty", "mixed")
-    for values in COLUMNS[kind]:
-        assert kind_of(pd.Series(values)) == kind
-
-
 def test_columns_of_several_kinds_or_of_others_are_refused():
     for values in ([1j], [b"a"], [{}], ["a", b"a"], [1, datetime.date(2024, 1, 1)]):
         with pytest.raises(ValueError, match="column 'c' should hold numbers, texts, booleans"):
@@ -168,20 +133,6 @@ def test_types_of_arrow():
     for kind, types in known.items():
         for type_ in types:
             assert kind_of(pd.Series([], dtype=pd.ArrowDtype(type_))) == (kind or "empty")
-
-
-def test_numbers():
-    assert numbers_of(pd.Series([True, False]), "boolean").tolist() == [1, 0]
-    moments = pd.Series(pd.to_datetime(["1970-01-02 12:00", None]))
-    np.testing.assert_array_equal(numbers_of(moments, "date"), [1.5, np.nan])
-    with pytest.raises(ValueError, match="column 'c' should be finite numbers, got 1 infinite"):
-        numbers_of(pd.Series([1.0, -np.inf], name="c"), "number")
-
-
-def test_texts_of_values_that_are_equal_are_one():
-    codes, texts = texts_of(pd.Series([1, "1", 1.0, True, None, "x"], dtype=object), "mixed")
-    assert texts == ["1", "true", "x"]
-    assert codes.tolist() == [0, 0, 0, 1, -1, 2]
 
 
 def test_truths_are_the_slow_ones():
@@ -220,3 +171,60 @@ def test_codes_are_counted_as_one_by_one(values, fewest):
     texts = [level_text(value) for value in values]
     places = [levels.index(text) if text in levels else len(levels) for text in texts]
     assert code_places(np.array([*values, np.nan]), levels).tolist() == [*places, -1]
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        ([0, 1, 1], "0/1"),
+        ([1, 1], "0/1"),
+        ([0, 1, 2], "count"),
+        ([3, 4], "count"),
+        ([0, 0.5], "money with zeros"),
+        ([0] + [0.5] * 99, "money with zeros"),
+        ([0] + [0.5] * 100, "any number"),
+        ([-1, 0, 0], "any number"),
+        ([2.5, 3], "any number"),
+    ],
+)
+def test_the_kind_of_an_outcome(y, kind):
+    assert outcome_kind(np.array(y, dtype=float)) == kind
+
+
+@given(st.lists(st.integers(-2, 3), min_size=1, max_size=30), st.sampled_from([2.5, -1.0]))
+def test_the_usual_value_moves_with_the_outcomes(y, factor):
+    """Money that is to be low, 1 - y, is learnt from as money."""
+    y = np.array(y, dtype=float)
+    usual = usual_value(y)
+    if usual is not None:
+        assert np.mean(y == usual) >= 0.5
+        assert usual in (y.min(), y.max())
+    moved = usual_value(1 + factor * y)
+    if len(np.unique(y)) != 2:  # of two values, half each, either is the usual one
+        assert moved == (None if usual is None else 1 + factor * usual)
+
+
+def test_responders_are_all_that_are_not_usual():
+    assert responders(np.array([0, 1, 1, 1.0])).tolist() == [False, True, True, True]
+    assert responders(np.array([1, 1, 1, -4.0])).tolist() == [False, False, False, True]
+    assert responders(np.array([1.0, 2, 3])) is None
+
+
+def test_a_range_that_leaves_out_too_much_certifies_nothing():
+    """What is counted would not stand for what is paid: small orders may rise, large ones fall."""
+    y = np.repeat([0.0, 10.0, 1_000.0], [80, 15, 5])
+    assert share_beyond(y, (0, 1_000)) == 0
+    assert share_beyond(y, (0, 100)) == pytest.approx(4_500 / 5_150)
+    table = pd.DataFrame({"t": np.arange(100) % 2, "y": y, "x": np.arange(100.0) ** 2})
+
+    def counted(outcome_range, **options):
+        trial = read_trial(
+            table, treatment="t", outcome="y", outcome_range=outcome_range, **options
+        )  # fmt: skip
+        return counted_range(trial)
+
+    for outcome_range in ((0, 100), (2_000, 3_000)):
+        assert counted(outcome_range).why == Why.NARROW_RANGE
+    assert counted((0, 1_000)) == (0, 1_000)
+    assert counted((0, 1_000), lower_is_better=True) == (-1_000, 0)
+    assert counted(None).why == Why.NO_RANGE

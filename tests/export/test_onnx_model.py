@@ -1,10 +1,8 @@
 """Graphs are run by onnxruntime."""
 
 import json
-import sys
 
 import numpy as np
-import onnx
 import onnxruntime
 import pandas as pd
 import pytest
@@ -13,22 +11,19 @@ from hypothesis import strategies as st
 from tests.export.cases import (
     BOOLEANS,
     COSTS,
-    PLANS,
     cases,
     check_arms,
     example,
     fit_encoder,
     fitted_ensemble,
     model_of,
-    plans,
     truth,
     two_arms,
 )
 
-from auucmax import TwoModels, fit, load, make_trial, read_trial
+from auucmax import fit, load, make_trial, read_trial
 from auucmax._errors import InputError
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.kinds import MISSING_TEXTS
 from auucmax.estimators.formula import Formula, Part, RankMean
 from auucmax.export import to_onnx
 from auucmax.model.registry import MODELS
@@ -98,28 +93,6 @@ def test_many_knots_are_found_by_a_tree_and_in_doubles():
     x = np.concatenate([scores, rng.normal(size=500), [-1e300, 1e300]])
     (score,) = session_of(to_onnx(model_of(encoder, mean))).run(["score"], {"x": x})
     np.testing.assert_allclose(score, mean(x[:, None]), rtol=0, atol=1e-12)
-
-
-def test_inputs_are_the_raw_columns():
-    case = example()
-    session = session_of(to_onnx(case.model))
-    kinds = {i.name: (i.type, i.shape) for i in session.get_inputs()}
-    number, text = ("tensor(double)", ["rows"]), ("tensor(string)", ["rows"])
-    assert kinds == {'a"ge': number, "to'wn": text, "vip": number, "joined": number}
-    outputs = [(o.name, o.type, o.shape) for o in session.get_outputs()]
-    assert outputs == [("score", *number), ("uplift", *number), ("arm", *text)]
-
-
-def test_texts_that_stand_for_nothing_are_missing():
-    encoder = fit_encoder({"c": "category"}, {"c": ["a", "a", None, None, "b", "b"]})
-    trial = np.random.default_rng(0)
-    X = encoder.transform(pd.DataFrame({"c": ["a", None, "b"] * 40}))
-    y, t = trial.integers(0, 2, 120), trial.integers(0, 2, 120)
-    model = TwoModels().fit(X, y, treatment=t)
-    session = session_of(to_onnx(model_of(encoder, model.formula())))
-    for nothing in MISSING_TEXTS:
-        (score,) = session.run(["score"], {"c": np.array(["a", nothing, "b"], dtype=object)})
-        np.testing.assert_allclose(score, model.predict(X[:3]), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("words", [("true", "false"), ("True", "False")])
@@ -192,38 +165,11 @@ def test_a_fitted_ensemble():
     np.testing.assert_allclose(score, expected, rtol=0, atol=1e-9)
 
 
-def test_codes_are_doubles():
-    values, scores = PLANS["float"]
-    session = session_of(to_onnx(model_of(*plans())))
-    assert [(i.name, i.type) for i in session.get_inputs()] == [("p", "tensor(double)")]
-    assert session.run(["score"], {"p": np.array(values)})[0].tolist() == scores
-
-
-def test_a_weight_after_codes_is_no_single_precision():
-    encoder, _ = plans()
-    parts = (
-        Part(0.608928230721764, "identity", 0.0, np.array([1.0, 0, 0, 0, 0])),
-        Part(0.5, "sigmoid", 0.0, np.zeros(5)),
-    )
-    score = session_of(to_onnx(model_of(encoder, Formula(parts)))).run(
-        ["score"], {"p": np.array([1.0])}
-    )[0]
-    assert abs(score[0] - 0.25 - 0.608928230721764) < 1e-15
-
-
 def test_names_are_different():
     encoder = fit_encoder({"Uplift": "number"}, {"Uplift": [1.0, 2.0, 4.0]})
     formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
     with pytest.raises(InputError):
         to_onnx(model_of(encoder, formula))
-
-
-def test_a_calibration_with_one_knot():
-    case = example()
-    calibration = Calibration((0.0,), (0.25,), 0.25, 9, 4, 1)
-    model = to_onnx(model_of(case.encoder, case.formula, calibration))
-    (uplift,) = session_of(model).run(["uplift"], feed(case))
-    assert (uplift == 0.25).all()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e100])
@@ -235,25 +181,3 @@ def test_a_calibration_with_two_knots_is_in_doubles(scale):
     model = to_onnx(model_of(encoder, formula, calibration))
     (uplift,) = session_of(model).run(["uplift"], {"x": x})
     np.testing.assert_allclose(uplift, calibration(x), rtol=0, atol=1e-13)
-
-
-def test_a_single_feature_is_in_doubles():
-    encoder = TableEncoder().fit(pd.DataFrame({"x": [0.0, 1.0]}))
-    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.3758811351871643])),))
-    x = np.array([1.0, 3.0, 1e6])
-    (score,) = session_of(to_onnx(model_of(encoder, formula))).run(["score"], {"x": x})
-    np.testing.assert_allclose(score, formula(x[:, None]), rtol=1e-13)
-
-
-def test_the_graph_is_for_runtimes_that_are_some_years_old():
-    case = example()
-    model = onnx.load_from_string(to_onnx(case.model))
-    assert model.ir_version == 8
-    assert {o.domain: o.version for o in model.opset_import} == {"": 17, "ai.onnx.ml": 3}
-
-
-def test_without_onnx_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    case = example()
-    with pytest.raises(ImportError, match=r"auucmax\[onnx\]"):
-        to_onnx(case.model)

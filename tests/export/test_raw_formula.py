@@ -2,31 +2,23 @@
 
 import json
 import math
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from tests.export.cases import (
-    BOOLEANS,
     COSTS,
-    NUMBERED,
     PLANS,
     cases,
     days,
     example,
     fitted_ensemble,
     model_of,
-    numbered,
     plans,
-    truth,
     two_arms,
-    zero,
 )
 
-from auucmax.encoding import TableEncoder
 from auucmax.encoding.kinds import counted_as, level_text
 from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_json
@@ -61,14 +53,6 @@ def test_effects_add_up(case):
         size = np.abs(case.features) @ np.abs(part.coef)
         expected = case.features @ part.coef + part.intercept
         assert (np.abs(z - expected) <= 1e-9 + 1e-13 * size).all()
-
-
-def test_columns_are_those_that_are_read():
-    train = pd.DataFrame({"a": [1.0, 2.0], "one": [1.0, 1.0], "b": ["x", "y"]})
-    with pytest.warns(UserWarning, match="one"):
-        encoder = TableEncoder(min_level_rows=1).fit(train)
-    formula = Formula((Part(1.0, "identity", 0.0, np.ones(3)),))
-    assert raw_formula(encoder, formula).columns == (("a", "number"), ("b", "category"))
 
 
 def test_a_column_that_changes_nothing_is_known():
@@ -144,48 +128,12 @@ def test_features_are_those_of_the_encoder(case):
     )
 
 
-def test_it_is_short_and_needs_nothing():
-    lines = [line for line in PROGRAM.splitlines() if line.strip()]
-    assert len(lines) <= 50
-    imported = [line for line in lines if "import" in line]
-    assert imported == ["import re", "from math import pi, sin, tanh"]
-
-
-@pytest.mark.parametrize("kind", list(NUMBERED))
-def test_numbers_stand_for_texts(kind):
-    names, model = scorer_of_the_page(), entry(*numbered())
-    values, scores = NUMBERED[kind]
-    assert [names["score"](model, {"c": value}) for value in values] == scores
-
-
 @pytest.mark.parametrize("kind", list(PLANS))
 def test_codes_are_numbers_of_any_type(kind):
     names, model = scorer_of_the_page(), entry(*plans())
     assert model["columns"] == [{"name": "p", "kind": "code"}]
     values, scores = PLANS[kind]
     assert [names["score"](model, {"p": value}) for value in values] == scores
-
-
-def test_booleans_stand_for_texts():
-    frame = pd.DataFrame({"c": ["true", "false", "x", "true"]})
-    encoder = TableEncoder(min_level_rows=1).fit(frame)
-    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
-    names, model = scorer_of_the_page(), entry(encoder, formula)
-    assert [names["score"](model, {"c": value}) for value in (False, True, "x")] == [1, 2, 4]
-
-
-@pytest.mark.parametrize("words", [("true", "false"), ("TRUE", "FALSE")])
-def test_spellings_of_booleans_are_one_level(words):
-    encoder, formula, scores = truth(words)
-    names, model = scorer_of_the_page(), entry(encoder, formula)
-    for kind in ("boolean", "text", "text of pandas", "text of R"):
-        assert [names["score"](model, {"b": value}) for value in BOOLEANS[kind]] == scores
-
-
-def test_minus_zero_is_zero():
-    names, model = scorer_of_the_page(), entry(*zero())
-    values = [0, 0.0, -0.0, "-0", "-0.00", Decimal("-0.0")]
-    assert {names["score"](model, {"c": value}) for value in values} == {1.0}
 
 
 @pytest.mark.parametrize("bent", [False, True])
@@ -231,11 +179,3 @@ def test_coefficients_are_in_the_units_of_the_table():
     assert (age["column"], age["per_unit"], age["missing"]) == ('a"ge', coef[0], coef[1])
     assert age["fill"] == 40.0
     assert set(first["effects"][1]["levels"]) == {"Os'lo"}
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_coefficients_are_finite(bad):
-    case = example()
-    coef = np.full(len(case.encoder.terms_), bad)
-    with pytest.raises(ValueError, match="JSON compliant"):
-        entry(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),)))

@@ -4,7 +4,6 @@ Those for PostgreSQL are run by a server, in ``test_sql_servers.py``, those for 
 GoogleSQL, in ``test_sql_googlesql.py``, and those for Spark by Spark, in ``tests/spark``.
 """
 
-from dataclasses import replace
 from functools import cache
 
 import duckdb
@@ -31,17 +30,14 @@ from tests.export.cases import (
     plans,
     truth,
     two_arms,
-    zero,
 )
 
-from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
 from auucmax._errors import InputError
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_sql
 from auucmax.export.dialects import DIALECTS
 from auucmax.export.sql import _HIDDEN
-from auucmax.targeting.calibration import Calibration
 
 #: Columns of the result for two arms.
 NAMES = ["score it's", "uplift it's", "score b", "uplift b", "arm"]
@@ -158,19 +154,6 @@ def test_a_table_with_everything(dialect, bent):
     check(example(bent), dialect)
 
 
-@pytest.mark.parametrize("dialect", list(DIALECTS))
-@pytest.mark.parametrize("bent", [False, True])
-def test_one_statement_whatever_the_names(dialect, bent):
-    case = example(bent)
-    query = to_sql(case.model, table=["a b", 't"`; DROP TABLE x'], dialect=dialect)
-    (statement,) = sqlglot.parse(query, read=dialect)
-    (table,) = statement.find_all(exp.Table)
-    assert (table.db, table.name) == ("a b", 't"`; DROP TABLE x')
-    read = {column.name for column in statement.find_all(exp.Column)}
-    read = {name for name in read if not name.startswith("auucmax_")}
-    assert read == {name for name, _ in case.kinds.items()}
-
-
 @pytest.mark.gate_cases("duckdb-True")
 @pytest.mark.parametrize(("dialect", "bent"), FORMS)
 def test_all_columns_pass(dialect, bent):
@@ -226,18 +209,6 @@ def test_bad_arguments(arguments, message):
     case = example()
     with pytest.raises(ValueError, match=message):
         to_sql(case.model, **arguments)
-
-
-def test_types_of_columns_may_differ_from_training():
-    kinds = {"n": "number", "c": "category", "b": "boolean"}
-    train = {"n": [1.0, 2.0, 3.0], "c": ["1", "2", "1"], "b": [True, False, True]}
-    encoder = fit_encoder(kinds, train | {"c": ["1", "1", "2"]})
-    formula = Formula((Part(1.0, "identity", 0.5, np.arange(1.0, len(encoder.terms_) + 1)),))
-    frame = pd.DataFrame({"n": [7, 8], "c": [1, 2], "b": [0, 1]})
-    types = {"n": pa.int64(), "c": pa.int16(), "b": pa.int32()}
-    table = pa.table({name: pa.array(frame[name].tolist(), types[name]) for name in frame})
-    got = run(to_sql(model_of(encoder, formula), table="t"), table)["score"].to_numpy()
-    np.testing.assert_allclose(got, formula(encoder.transform(frame)), rtol=1e-12)
 
 
 TYPES = {
@@ -306,30 +277,6 @@ def test_booleans_numbers_and_texts_stand_for_a_boolean(kind, dialect):
     assert formula(encoder.transform(frame)).tolist() == scores
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", *SLOWLY])
-@pytest.mark.parametrize("words", [("true", "false"), ("True", "False"), ("TRUE", "FALSE")])
-def test_booleans_and_their_spellings_stand_for_a_category(words, dialect):
-    encoder, formula, scores = truth(words)
-    query = to_sql(model_of(encoder, formula), table="t", dialect=dialect)
-    for kind in ("boolean", "text", "text of pandas", "text of R"):
-        own = pa.bool_() if kind == "boolean" else pa.string()
-        assert scores_of(query, BOOLEANS[kind], own, dialect) == scores
-        frame = pd.DataFrame({"b": BOOLEANS[kind]})
-        assert formula(encoder.transform(frame)).tolist() == scores
-
-
-@pytest.mark.parametrize("dialect", ["duckdb", *SLOWLY])
-@pytest.mark.parametrize("words", [("yes", "no"), ("Yes", "No"), ("Y", "N"), ("t", "f")])
-def test_booleans_stand_for_yes_and_no(words, dialect):
-    encoder, formula, scores = truth(words)
-    query = to_sql(model_of(encoder, formula), table="t", dialect=dialect)
-    for values in ((True, False, None), ("true", "false", "NA"), ("t", "f", None), (*words, "")):
-        own = pa.bool_() if values[0] is True else pa.string()
-        assert scores_of(query, list(values), own, dialect) == scores
-        frame = pd.DataFrame({"b": list(values)})
-        assert formula(encoder.transform(frame)).tolist() == scores
-
-
 def test_dates_that_are_texts():
     train = {"d": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"])}
     encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame(train))
@@ -359,21 +306,6 @@ def test_other_texts_for_a_boolean_stop_the_query():
             scores_of(query, ["true", text], pa.string())
         with pytest.raises(ValueError, match=text):
             encoder.transform(pd.DataFrame({"b": ["true", text]}))
-
-
-@pytest.mark.parametrize("dialect", ["duckdb", *SLOWLY])
-def test_minus_zero_is_zero(dialect):
-    encoder, formula = zero()
-    query = to_sql(model_of(encoder, formula), table="t", dialect=dialect)
-    query = translated(query, dialect)
-    texts = ["0", "-0", "-0.0", "0.00", "1.0", "x"]
-    for values, own in (
-        ([0.0, -0.0, 1.0], pa.float64()), ([0.0, -0.0, 1.0], pa.float32()), (texts, pa.string())
-    ):  # fmt: skip
-        table = pa.table({"c": pa.array(values, own)})
-        expected = formula(encoder.transform(table.to_pandas())).tolist()
-        assert expected[:2] == [1, 1]
-        assert run(query, table)["score"].to_pylist() == expected
 
 
 def test_a_text_that_is_a_level_keeps_its_zeros():
@@ -441,27 +373,6 @@ def test_a_level_that_a_database_cannot_hold_is_left_out():
     ) == [1, 2]
 
 
-def test_narrow_steps_of_a_calibration():
-    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
-    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
-    calibration = Calibration((0.0, 1e-310, 1.0), (0.1, 0.2, 0.2), 0.1, 9, 4, 1)
-    query = to_sql(model_of(encoder, formula, calibration), table="t")
-    result = run(query, pa.table({"x": [-1.0, 0.0, 1e-310, 0.5, 2.0]}))
-    np.testing.assert_allclose(result["uplift"].to_numpy(), [0.1, 0.1, 0.2, 0.2, 0.2])
-
-
-@pytest.mark.parametrize("model", [AUUCMax(), TwoModels(), ClassTransformation()])
-def test_fitted_estimators(model):
-    trial = make_trial(400, random_state=0)
-    encoder = TableEncoder().fit(trial.X)
-    features = encoder.transform(trial.X)
-    model.fit(features, trial.y, treatment=trial.treatment)
-    table = pa.Table.from_pandas(trial.X)
-    query = to_sql(model_of(encoder, model.formula()), table="t")
-    score = run(query, table)["score"].to_numpy()
-    np.testing.assert_allclose(score, model.predict(features), rtol=0, atol=1e-9)
-
-
 @pytest.mark.gate_cases("duckdb")
 @pytest.mark.parametrize(
     "dialect", ["duckdb", *(pytest.param(name, marks=pytest.mark.gate) for name in TRANSLATED)]
@@ -514,15 +425,6 @@ def test_columns_that_are_called_as_scores_and_uplifts_decide_nothing(keep, name
         found = found.select([found.column_names.index("row number"), *range(-5, 0)])
     assert found.column_names == ["row number", *NAMES]
     check_arms(list(zip(*found.to_pydict().values(), strict=True)), case.score, uplift)
-
-
-def test_arms_have_different_names():
-    case = example()
-    model, _ = two_arms(case.encoder, case.formula, case.score)
-    for labels in (("a", "a"), ("a", "A")):
-        twice = replace(model, roles=replace(model.roles, arms=("none", *labels)))
-        with pytest.raises(InputError):
-            to_sql(twice, table="t")
 
 
 def test_dates_are_the_same_doubles_as_in_python():

@@ -25,7 +25,6 @@ from tests.export.cases import (
     plans,
     truth,
     two_arms,
-    zero,
 )
 
 from auucmax.estimators.formula import Formula, Part
@@ -203,13 +202,3 @@ def test_a_column_that_is_called_as_a_table_is_a_column(bigquery, name):
         model, uplift = two_arms(encoder, formula, score)
         query = to_sql(model, keep=["row number"], cost=COSTS, value=1.0, **options)
         check_arms(bigquery.rows(query), score, uplift)
-
-
-def test_other_texts_for_a_boolean_stop_the_query(bigquery):
-    encoder, formula, _ = truth()
-    with pytest.raises(Exception, match="yes"):
-        scores_of(bigquery, (encoder, formula), "b", "category", ["true", "yes"])
-
-
-def test_minus_zero_is_zero(bigquery):
-    assert scores_of(bigquery, zero(), "c", "number", [0.0, -0.0, 1.0]) == [1, 1, 2]

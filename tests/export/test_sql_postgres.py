@@ -19,7 +19,6 @@ from tests.export.cases import (
     plans,
     truth,
     two_arms,
-    zero,
 )
 from tests.postgres_server import postgres_server
 
@@ -153,18 +152,6 @@ def test_arms_of_ensembles(server):
     check_arms(server.rows(f'{query} ORDER BY "row number"'), score, uplift)
 
 
-def test_the_result_has_doubles(server):
-    frame = pd.DataFrame({"c": ["a", "b"] * 2})
-    encoder = TableEncoder(min_level_rows=1).fit(frame)
-    formula = Formula((Part(1.0, "identity", 0.1, np.array([0.2, 0.3])),))
-    server.fill({"c": "text"}, {"c": ["a"]})
-    server.do("DROP TABLE IF EXISTS scored")
-    query = to_sql(model_of(encoder, formula), table="t", dialect="postgres")
-    server.do(f"CREATE TABLE scored AS {query}")
-    asked = "SELECT data_type FROM information_schema.columns WHERE table_name = 'scored'"
-    assert server.rows(asked) == [("double precision",), ("double precision",), ("text",)]
-
-
 @pytest.mark.parametrize("standard", ["on", "off"])
 def test_texts_mean_the_same_whatever_the_server_makes_of_backslashes(server, standard):
     server.do(f"SET standard_conforming_strings = {standard}")
@@ -252,20 +239,6 @@ def test_other_texts_for_a_boolean_stop_the_query(server, text):
         server.scores_of((encoder, formula), "b", "text", ["true", text])
 
 
-@pytest.mark.parametrize("words", [("true", "false"), ("True", "False")])
-def test_booleans_and_their_spellings_stand_for_a_category(server, words):
-    encoder, formula, scores = truth(words)
-    for kind in ("boolean", "text", "text of pandas", "text of R"):
-        own = "boolean" if kind == "boolean" else "text"
-        assert server.scores_of((encoder, formula), "b", own, BOOLEANS[kind]) == scores
-
-
-def test_booleans_stand_for_yes_and_no(server):
-    encoder, formula, scores = truth(("yes", "no"))
-    for own, values in (("boolean", [True, False, None]), ("text", ["t", "f", "NA"])):
-        assert server.scores_of((encoder, formula), "b", own, values) == scores
-
-
 def days():
     train = {"d": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"])}
     encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame(train))
@@ -287,16 +260,3 @@ def test_dates_of_any_type_and_texts_of_them(server):
     with pytest.raises(Exception, match=r"not an ISO date: 05\.02\.2020"):
         server.scores_of(days(), "d", "text", ["05.02.2020"])
     server.do("RESET TimeZone")
-
-
-def test_minus_zero_is_zero(server):
-    for own in ("real", "double precision", "text"):
-        assert server.scores_of(zero(), "c", own, [0.0, -0.0, 1.0]) == [1, 1, 2]
-
-
-def test_extreme_predictors_do_not_overflow(server):
-    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
-    formula = Formula((Part(2.0, "sigmoid", 0.0, np.array([1.0])),))
-    values = [-1e307, -1e4, -600.0, -30.0, 30.0, 1e4, 1e307]
-    got = server.scores_of((encoder, formula), "x", server.real, values)
-    np.testing.assert_allclose(got, formula(np.array(values)[:, None]), rtol=1e-12, atol=1e-200)

@@ -19,10 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax import AUUCMax
 from auucmax.data.reading import TableError
-from auucmax.encoding.kinds import arm_text
-from auucmax.rows import Batch, Extremes, HashedPart, Rows, Sample, part_of, stream_table
+from auucmax.rows import Batch, HashedPart, Rows, Sample, part_of, stream_table
 from auucmax.rows.arrow import ArrowColumns
 
 
@@ -143,12 +141,6 @@ def test_bad_tables_get_one_line(tmp_path, change, columns, said):
         ).total(len_of)
 
 
-def test_a_csv_file_is_told_how_to_become_parquet(tmp_path):
-    frame().to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.raises(TableError, match="Convert it"):
-        stream_table(tmp_path / "rows.csv", treatment="t", outcome="y")
-
-
 @settings(deadline=None, max_examples=50)
 @given(n=st.integers(1, 200), size=st.integers(1, 50), cuts=st.lists(st.integers(0, 200)))
 def test_a_sample_does_not_depend_on_the_batches(n, size, cuts):
@@ -172,12 +164,6 @@ def test_parts_are_disjoint_complete_even_and_seeded():
     np.testing.assert_array_equal(
         HashedPart(5, (0, 2), 3)(batch).keys, np.sort(np.r_[parts[0], parts[2]])
     )
-
-
-def test_extremes_of_nothing_change_nothing():
-    some = Extremes(np.array([1.0]), np.array([2.0]))
-    none = Extremes(np.array([np.inf]), np.array([-np.inf]))
-    assert ((some + none).low, (none + some).high) == (some.low, some.high)
 
 
 def test_files_of_other_types_are_refused(tmp_path):
@@ -254,49 +240,6 @@ def test_a_query_that_fails_while_it_runs(tmp_path):
     assert "\n" not in str(said.value)
 
 
-def test_an_error_of_a_summary_stays_what_it_is(tmp_path):
-    frame().to_parquet(tmp_path / "rows.parquet")
-
-    def broken(batch: Batch):
-        raise ZeroDivisionError("mine")
-
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        stream_table(tmp_path / "rows.parquet", **columns(batch_rows=7)).total(broken)
-
-
-@pytest.mark.parametrize("batch_rows", [-1, 0, 1.5, True, "10", 2**40])
-def test_rows_of_a_batch_are_a_whole_number(tmp_path, batch_rows):
-    frame().to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match="batch_rows should be a whole number from 1"):
-        stream_table(tmp_path / "rows.parquet", **columns(batch_rows=batch_rows))
-
-
-@pytest.mark.parametrize("asked", ["0", "-1", "", "many", None])
-def test_there_is_at_least_one_thread_on_every_system(tmp_path, monkeypatch, asked):
-    frame().to_parquet(tmp_path / "rows.parquet")
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
-    if asked is not None:
-        monkeypatch.setenv("NUMBA_NUM_THREADS", asked)
-    monkeypatch.delattr("os.sched_getaffinity", raising=False)  # as on macOS and Windows
-    assert stream_table(tmp_path / "rows.parquet", **columns()).total(len_of)[0] == 50
-
-
-@pytest.mark.parametrize(("value", "arm"), [(0, "control"), (1, "treated")])
-@pytest.mark.parametrize("selection", [None, "bound", "cv", "certificate"])
-def test_one_arm_alone_is_told_as_in_memory(tmp_path, value, arm, selection):
-    table = frame().assign(t=value)
-    table.to_parquet(tmp_path / "rows.parquet")
-    rows = stream_table(tmp_path / "rows.parquet", **columns(batch_rows=20))
-    end = r"An effect needs both arms.$"
-    with pytest.raises(
-        ValueError,
-        match=rf"'t' of rows.parquet should hold both arms.*all 50 rows are {arm}. {end}",
-    ):
-        AUUCMax(selection=selection).fit(rows)
-    with pytest.raises(ValueError, match=f"got {arm} in all 50 rows. {end}"):
-        AUUCMax(selection=selection).fit(table[["a"]], table["y"], treatment=table["t"])
-
-
 PLACE = 20  # of a row that is part of the mark
 
 
@@ -347,19 +290,6 @@ def test_the_same_rows_in_other_batches_are_no_change(tmp_path):
     assert rows.first_mark == other_batches.first_mark
 
 
-def test_rows_of_other_arms_may_change(tmp_path):
-    table, file = frame(1000), tmp_path / "rows.parquet"
-    table.loc[PLACE, "arm"] = "phone"
-    table.to_parquet(file)
-    rows = stream_table(file, **columns(treatment="arm", treated="mail", control="none"))
-    rows.total(len_of)
-    other_value(table).to_parquet(file)
-    rows.total(len_of)
-    table.assign(arm=table["arm"].mask(table.index == PLACE, "mail")).to_parquet(file)
-    with pytest.raises(TableError, match="the same rows"):
-        rows.total(len_of)
-
-
 @pytest.mark.parametrize(
     "query", ["SELECT t, y, random() AS a FROM rows", "FROM rows ORDER BY random()"]
 )
@@ -369,32 +299,6 @@ def test_a_query_with_something_random_is_refused(tmp_path, query):
     rows = stream_table(tmp_path / "d.duckdb", query=query, **columns())
     rows.total(len_of)
     with pytest.raises(TableError, match=r"d.duckdb should give .* let a query have an ORDER BY"):
-        rows.total(len_of)
-
-
-def test_a_query_in_many_threads_gives_the_same_rows(tmp_path):
-    with duckdb.connect(str(tmp_path / "d.duckdb")) as db:
-        db.execute(
-            "CREATE TABLE rows AS SELECT i % 2 AS t, 1 AS y, i AS a FROM range(1_000_000) r(i)"
-        )
-    query = "SELECT * FROM rows WHERE a % 3 < 2"
-    rows = stream_table(tmp_path / "d.duckdb", query=query, **columns(batch_rows=10_000))
-    sizes = [rows.total(len_of)[0] for _ in range(5)]
-    assert sizes == [666_667] * 5
-
-
-def test_a_reading_that_is_stopped_tells_nothing(tmp_path):
-    table, file = frame(1000), tmp_path / "rows.parquet"
-    table.to_parquet(file)
-    rows = stream_table(file, **columns(batch_rows=64))
-    next(early := rows.batches())
-    early.close()
-    other_value(table).to_parquet(file)
-    rows.total(len_of)
-    next(late := rows.batches())
-    late.close()
-    table.to_parquet(file)
-    with pytest.raises(TableError, match="the same rows"):
         rows.total(len_of)
 
 
@@ -408,28 +312,6 @@ def test_a_pickled_stream_knows_what_was_read(tmp_path):
     with pytest.raises(TableError, match="the same rows"):
         sent.total(len_of)
     other.total(len_of)  # one that has not been read takes what is there
-
-
-def test_a_query_of_files_is_refused(tmp_path):
-    frame().to_parquet(tmp_path / "r.parquet")
-    with pytest.raises(TableError, match="query should come with a database"):
-        stream_table(tmp_path / "r.parquet", **columns(), query="SELECT 1")
-
-
-def test_features_by_any_list_of_names(tmp_path):
-    frame().to_parquet(file := tmp_path / "r.parquet")
-    names = pd.Index(["a"])
-    for features in (names, names.to_numpy(), (name for name in names)):
-        assert stream_table(file, **columns() | {"features": features}).names == ("a",)
-    cases = [
-        ([], "should be a list of names"),
-        (["a", None], "should be a table with the column 'None'"),
-    ]
-    for features, message in cases:
-        with pytest.raises(TableError, match=message):
-            stream_table(file, **columns() | {"features": features})
-    with pytest.raises(TableError, match="should be a table with the column 'None'"):
-        stream_table(file, **columns() | {"treatment": None})
 
 
 # Arrow columns as rows of a trial: arms by their values, whatever the type; types of the roles.
@@ -516,23 +398,6 @@ def test_arms_are_known_by_their_value_whatever_its_type(case):
         assert swapped == ([True, False], [0, 1])
 
 
-def test_missing_arms_are_no_arm_of_that_name():
-    given = table(pa.array(["None", "nan", None, "1"]))
-    assert treated_and_keys(given, treated="None", control="nan") == ([True, False], [0, 1])
-
-
-def test_labels_are_kept_as_texts():
-    found = rows_of(table(pa.array([0, 1, 2, 3])), treated=1.0, control=False)
-    assert (found.treated, found.control) == ("1", "false")
-    assert arm_text(found.treated) == found.treated  # they may pass here twice
-
-
-@pytest.mark.parametrize(("treated", "control"), [(1, "1"), (1.0, 1), (True, "True"), ("a", "a")])
-def test_two_arms_are_two_values(treated, control):
-    with pytest.raises(TableError, match=r"should be two values, got .* and .*Name both arms"):
-        rows_of(table(pa.array([0, 1, 2, 3])), treated=treated, control=control)
-
-
 @pytest.mark.parametrize(
     "outcome",
     [
@@ -555,13 +420,6 @@ def test_outcomes_are_numbers(outcome):
     assert "\n" not in str(said.value)
 
 
-@pytest.mark.parametrize("kind", [pa.bool_(), pa.uint8(), pa.int64(), pa.float16(), pa.float64()])
-def test_numbers_and_booleans_are_outcomes(kind):
-    given = table(pa.array([0, 1, 1, 0]), Y.cast(pa.float32()).cast(kind))
-    y = rows_of(given).batch(given, np.arange(4, dtype=np.uint64)).y
-    assert (y.dtype, y.tolist()) == (np.float64, [0, 1, 1, 0])
-
-
 def test_decimals_are_outcomes():
     price = pa.array([Decimal("0.10"), Decimal("1.00"), Decimal("-2.50"), Decimal(0)])
     given = table(pa.array([0, 1, 1, 0]), price)
@@ -580,43 +438,3 @@ def test_outcomes_are_finite(value, said):
     # Of rows that are left out, nothing is asked.
     named = rows_of(given, treated=0, control=7)
     assert named.batch(given, np.arange(4, dtype=np.uint64)).y.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "arms",
-    [
-        pa.array(["0", "1", "1", "0"]),
-        pa.array(["0", "1", "1", "0"]).dictionary_encode(),
-        pa.array([datetime.date(2024, 1, 1)] * 4),
-    ],
-    ids=lambda column: str(column.type)[:10],
-)
-def test_arms_of_other_types_are_named(arms):
-    with pytest.raises(TableError, match=r"'t' should be 0 or 1 .* treated= and control=") as said:
-        rows_of(table(arms))
-    assert "\n" not in str(said.value)
-
-
-@pytest.mark.parametrize("arms", [pa.array([[0]] * 4), pa.array([{"a": 1}] * 4), pa.nulls(4)])
-@pytest.mark.parametrize("named", [{}, {"treated": 1, "control": 0}])
-def test_arms_are_single_values(arms, named):
-    with pytest.raises(TableError, match="'t' should hold numbers, booleans, texts or dates"):
-        rows_of(table(arms), **named)
-
-
-def test_treatment_and_outcome_are_two_columns():
-    given = table(pa.array([0, 1, 1, 0]))
-    with pytest.raises(TableError, match="should be two columns, got 't' for both"):
-        ArrowColumns.of(given.schema, ["x"], "t", "t")
-    score = ArrowColumns.of(given.schema, ["y"], "y", "t")  # evaluated as the outcome of itself
-    assert score.columns == ("y", "y", "t")
-
-
-@pytest.mark.skipif(not hasattr(pa, "decimal64"), reason="Arrow has them since 19")
-def test_arms_in_short_decimals():
-    arms = pa.array([Decimal("1.00"), Decimal("0.00"), None], pa.decimal128(5, 2))
-    table = pa.table({"x": [0.0, 1, 2], "y": [0, 1, 0], "t": arms.cast(pa.decimal64(5, 2))})
-    rows = ArrowColumns.of(table.schema, ["x"], "y", "t", treated=1, control="0")
-    found = rows.batch(table, np.arange(3, dtype=np.uint64))
-    assert found.treated.tolist() == [True, False]
-    assert found.keys.tolist() == [0, 1]

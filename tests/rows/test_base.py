@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax.rows import ArrayRows, Batch, HashedPart, Share, part_of
-from auucmax.rows.base import FIRST_KEY, order_mark
+from auucmax.rows.base import order_mark
 
 
 def made(n=60, seed=0):
@@ -114,17 +114,3 @@ def test_the_rows_of_a_mark_count_and_do_not_depend_on_the_batches():
     assert order_mark(negative) == order_mark(zero)
     huge = batch._replace(y=np.full(n, 1e300))  # beyond float32: no warning
     assert order_mark(huge) != whole
-
-
-def test_places_count_from_the_start_of_a_partition():
-    rng = np.random.default_rng(1)
-    n = 32_000
-    for part in (0, 1, 7):
-        keys = np.arange(n, dtype=np.uint64) + np.uint64(part << FIRST_KEY)
-        batch = Batch(rng.normal(size=(n, 2)), rng.random(n), rng.random(n) < 0.5, keys)
-        mixed = np.concatenate([np.arange(32), 32 + rng.permutation(n - 32)])
-        other = Batch(*(column[mixed] for column in batch[:3]), keys)
-        assert order_mark(other) != order_mark(batch)
-        some = rng.random(n) < 0.5  # rows of other arms are left out
-        halves = [Batch(*(c[some][part] for c in batch[:4])) for part in (slice(99), slice(99, n))]
-        assert sum(map(order_mark, halves)) % 2**64 == order_mark(batch.take(some))

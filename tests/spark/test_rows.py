@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +10,7 @@ from auucmax.rows import Rows, Share
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.rows.base import Mapped
 from auucmax.spark import rows as module
-from auucmax.spark.rows import PackedRows, SparkRows, cached, quoted
+from auucmax.spark.rows import PackedRows, SparkRows, cached
 
 COLUMNS = ArrowColumns(("x",), "y", "t", "float64")
 
@@ -64,11 +62,6 @@ def test_an_error_of_an_executor_is_raised_as_it_is(in_executors):
         SparkRows(Partitions(parts), COLUMNS).total(len_of)
 
 
-def test_no_rows_at_all(in_executors):
-    with pytest.raises(TableError, match="should have rows of the two arms, got none"):
-        SparkRows(Partitions([table([])]), COLUMNS).total(len_of)
-
-
 def of_partition(reading, batches, part=0):
     """The blocks of a partition's rows, as executors read them."""
     return list(module._blocks_of_rows(reading, iter(batches), part))
@@ -105,21 +98,6 @@ def test_another_number_of_rows_is_an_error(in_executors):
     rows.frame = Partitions([table([1.0, 2.0, 3.0])])
     with pytest.raises(TableError, match="the same rows in the same order"):
         rows.total(len_of)
-
-
-def test_blocks_of_wide_rows_are_short(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", 8 * 12)
-    given = pa.table(
-        {f"x{k}": np.zeros(10) for k in range(4)} | {"y": np.zeros(10), "t": [0, 1] * 5}
-    )
-    rows = ArrowColumns(tuple(f"x{k}" for k in range(4)), "y", "t", None)
-    assert [len(b.y) for b in of_partition(rows, given.to_batches())] == [3, 3, 3, 1]
-
-
-def test_an_error_travels():
-    error = pickle.loads(pickle.dumps(TableError("a, b. c.")))
-    assert isinstance(error, TableError)
-    assert str(error) == "a, b. c."
 
 
 # Packed rows are the rows: every number, in its order, in blocks of any size.
@@ -169,18 +147,6 @@ def sent(packed, large=False):
     return [half.cast(schema) for half in halves if half.num_rows]
 
 
-def test_values_are_small_and_numbers_aligned(monkeypatch):
-    monkeypatch.setattr(module, "VALUE_BYTES", 100)
-    reading, rows = ArrowColumns(("a", "b"), "y", "t"), PackedRows(("a", "b"), "float32")
-    (batch,) = of_partition(reading, tables(100, [100], "float32", 0))
-    packed = rows.pack(batch)
-    # 5 rows: 2 features and the arm of four bytes each, and the outcome.
-    assert {len(value) for value in packed.column(0).to_pylist()} == {100}
-    (found,) = of_partition(rows, [packed])
-    assert found.X.flags.aligned
-    assert found.y.flags.aligned
-
-
 def test_rows_of_other_arms_do_not_change_the_keys():
     reading = ArrowColumns(("a", "b"), "y", "t", "float64", "1", "0")
     arms = pa.array([1, 7, 0, 1, 7, 0])
@@ -206,7 +172,3 @@ def test_a_view_is_kept_as_it_is_and_its_errors_are_raised(in_executors):
 
 def refuse(X):
     raise TableError("a, b. c.")
-
-
-def test_names_with_backquotes():
-    assert quoted("a`b") == "`a``b`"

@@ -74,18 +74,6 @@ def test_fit_is_that_in_memory(even, trial, how):
     assert np.allclose(found.predict(trial.X), expected.predict(trial.X), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("how", [{"selection": None, "norm": 0.5}, {}])
-def test_fit_of_money_is_that_in_memory(spark, frame, trial, how):
-    spend = trial.y * np.random.default_rng(0).lognormal(3.0, 1.0, N_ROWS).round(2)
-    df = partitions(spark, frame.assign(y=spend), [N_ROWS // 2] * 2)
-    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(random_state=0, **how))
-    expected = AUUCMax(selection=None, norm=found.norm_)
-    expected.fit(trial.X, spend, treatment=trial.treatment)
-    assert distance(found, expected) < 1e-6
-    assert found.gap_share_ == pytest.approx(expected.gap_share_, rel=1e-9)
-    assert found.gap_share_ < 1
-
-
 def one_class_first(frame):
     treated_responders = (frame.t == 1) & (frame.y == 1)
     return pd.concat([frame[treated_responders], frame[~treated_responders]])
@@ -119,16 +107,6 @@ def test_a_fit_as_it_comes_takes_few_jobs(spark, even, trial, search_rows, monke
     assert (found.search_rows_ < N_ROWS) == (search_rows < N_ROWS)
     expected = AUUCMax(selection=None, norm=found.norm_)
     expected.fit(trial.X, trial.y, treatment=trial.treatment)
-    assert distance(found, expected) < 1e-6
-
-
-def test_more_partitions_than_rows(spark, frame):
-    few = frame.groupby(["y", "t"]).head(2)
-    df = spark.createDataFrame(few).repartition(10).cache()
-    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(selection=None, norm=0.5))
-    X, y, t = few.drop(columns=["y", "t"]), few["y"], few["t"]
-    expected = AUUCMax(selection=None, norm=0.5).fit(X, y, treatment=t)
-    df.unpersist()
     assert distance(found, expected) < 1e-6
 
 
@@ -239,19 +217,6 @@ def test_many_levels_are_learnt_from_as_in_memory(spark, raw):
     df.unpersist()
 
 
-def test_an_encoder_fills_missing_numbers(spark, raw):
-    two = raw[raw["t"] != "maybe"].assign(t=lambda f: (f["t"] == "yes").astype(int))
-    df = spark.createDataFrame(two[["age", "t", "y"]])
-    settings = AUUCMax(selection=None, norm=1.0)
-    with pytest.raises(
-        ValueError, match="'age' should be finite numbers, got a missing or infinite one"
-    ):
-        on_spark.fit(df, **COLUMNS, model=settings)
-    found = on_spark.fit(df, **COLUMNS, model=settings, encoder=TableEncoder())
-    # Rounded: a median may be one person's own number.
-    assert found["encoder"].columns_[0].fill == float(f"{two['age'].median():.3g}")
-
-
 def test_scores_and_all_other_columns(even, frame, model):
     scored = on_spark.score(even, model, column="uplift")
     assert scored.columns == [*frame.columns, "uplift"]
@@ -290,52 +255,6 @@ def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
     new = make_trial(1000, n_features=5, random_state=1)
     df = spark.createDataFrame(new.X.assign(y=new.y, t=new.treatment))
     assert on_spark.certify(df, **COLUMNS, score=model).n_rows == 1000
-
-
-def test_errors_are_one_line_of_ours(even):
-    cases = [
-        ({"treatment": "x0", "outcome": "y"}, "'x0' should be 0 or 1 in every row"),
-        ({"treatment": "t", "outcome": "x0"}, "y should be 0 or 1 with selection='bound'"),
-        ({"treatment": "t", "outcome": "yy"}, "Did you mean 'y'"),
-        (COLUMNS | {"treated": "a", "control": "b"}, "rows of the two arms, got none"),
-    ]
-    for arguments, message in cases:
-        with pytest.raises(ValueError, match=message) as caught:
-            on_spark.fit(even, **arguments, model=AUUCMax(selection="bound"))
-        assert "\n" not in str(caught.value)
-    with pytest.raises(TableError, match="should be a table with the column 'score'"):
-        on_spark.evaluate(even, **COLUMNS)
-    with pytest.raises(TableError, match="name of a column or a fitted model, got 3"):
-        on_spark.evaluate(even, **COLUMNS, score=3)
-    with pytest.raises(
-        ValueError, match=r"treatment should be treated in some rows .*, got treated"
-    ):
-        on_spark.fit(even.where("t = 1"), **COLUMNS, model=AUUCMax(selection=None))
-
-
-def test_what_is_refused_before_any_job(even, model, monkeypatch):
-    monkeypatch.setattr(on_spark.SparkRows, "_total", None)  # a job would be an error
-    twice = even.join(even.select("x0").limit(1))
-    twin = even.withColumnRenamed("x1", "Y")
-    cases = [
-        (on_spark.fit, {"df": twice}, "each column once, capitals aside, got 'x0' more"),
-        (on_spark.fit, {"df": twin}, "each column once, capitals aside, got 'Y', 'y' more"),
-        (on_spark.evaluate, {"df": twice, "score": "x0"}, "got 'x0' more than once"),
-        (on_spark.evaluate, {"df": even, "score": "x0", "ranking": "both"}, "ranking should be"),
-        (
-            on_spark.certify,
-            {"df": even, "score": "x0", "method": "betting"},
-            "method should be one of 'auto'",
-        ),
-        (on_spark.fit, {"df": even, "features": []}, "should be a list of names"),
-        (on_spark.fit, {"df": even, "features": ["x0", None]}, "with the column 'None'"),
-    ]
-    for function, arguments, message in cases:
-        with pytest.raises(ValueError, match=message) as caught:
-            function(**arguments, **COLUMNS)
-        assert "\n" not in str(caught.value)
-    with pytest.raises(TableError, match="capitals aside, got 'Y' more than once"):
-        on_spark.score(even, model, column="Y")
 
 
 def test_an_encoder_is_fitted_on_a_sample_of_many_rows(spark, raw, monkeypatch):
@@ -559,14 +478,6 @@ def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
     assert (found.code_columns, expected.code_columns) == (codes, codes)
     assert found.dropped_ == expected.dropped_
     assert found.feature_names_in_.tolist() == names
-
-
-def test_infinite_numbers_and_no_rows_are_told(spark):
-    df = spark.createDataFrame([(1.0, 0, 1), (float("-inf"), 1, 0)], "x double, t int, y int")
-    with pytest.raises(ValueError, match="column 'x' should be finite numbers, got 1 infinite"):
-        fit_encoder(raw_rows(df, ["x"]), TableEncoder())
-    with pytest.raises(TableError, match="should have rows of the two arms, got none"):
-        fit_encoder(raw_rows(df.where("y > 5"), ["x"]), TableEncoder())
 
 
 def test_roles_and_types_of_columns_are_told_before_a_job(spark):
