@@ -615,7 +615,6 @@ class Fit(Result):
     date: str
     model: str
     about: str
-    target: str
     n_given: int
     n_used: int
     n_trained: int

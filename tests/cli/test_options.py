@@ -32,14 +32,6 @@ def test_help_fits_80_columns_and_flags_take_nothing(name):
     assert not [line for line in lines if line.strip("│ ") in ("[default:", "[required")]
 
 
-def test_every_model_is_in_the_help():
-    from auucmax.model import MODELS
-
-    (option,) = (option for option in COMMANDS["fit"].params if option.name == "model")
-    named = re.sub(r" \(.*?\)", "", option.help.rstrip("."))
-    assert set(re.split(r", | or ", named)) == set(MODELS)
-
-
 @pytest.mark.gate_cases("given1")
 @pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
 def test_a_command_multiplies_matrices_in_one_thread_unless_told_otherwise(given, expected):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from auucmax._errors import InputError
+from auucmax.estimators import MODELS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +48,9 @@ ModelName = Annotated[
         "--model",
         "-m",
         metavar="NAME",
-        help="auto (average of shrunk and boosted), shrunk (penalised logistic model), boosted "
-        "(boosted trees), auucmax, tm (two models), cvt (class transformation) or response.",
+        help=", ".join(
+            f"{name} ({about})" if about else name for name, (_, about) in MODELS.items()
+        ),
     ),
 ]
 Share = Annotated[

@@ -48,6 +48,16 @@ _HOME = {
     "UpliftEnsemble": "ensemble",
 }
 _OTHERS = {"ResponseModel": "meta", "ScoreOnly": "score_only"}
+#: Models that can be fitted by name, saved and exported: the class, and what ``--help`` says.
+MODELS = {
+    "auto": ("UpliftEnsemble", "average of shrunk and boosted"),
+    "shrunk": ("ShrunkInteractions", "penalised logistic model"),
+    "boosted": ("BoostedEffect", "boosted trees"),
+    "auucmax": ("AUUCMax", ""),
+    "tm": ("TwoModels", "two models"),
+    "cvt": ("ClassTransformation", "class transformation"),
+    "response": ("ResponseModel", ""),
+}
 _lazy = lazy_names(__name__, _HOME | _OTHERS)
 
 

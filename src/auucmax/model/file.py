@@ -31,7 +31,7 @@ from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.quantiles import ScoreQuantiles
 
 FORMAT = "auucmax model"
-VERSION = 13  #: the only one that is read; every change of what a file holds raises it
+VERSION = 14  #: the only one that is read; every change of what a file holds raises it
 LARGEST_FILE = 2**31  #: bytes
 _HEADER = "header.json"
 _LARGEST = 1e200  # of numbers in size: sums and products of some of them should not overflow

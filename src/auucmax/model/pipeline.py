@@ -62,7 +62,6 @@ from auucmax.model.registry import (
     RIVALS,
     able_models,
     check_able,
-    describe_target,
 )
 from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
@@ -498,7 +497,6 @@ def _info(trial: Trial, fitted: Sequence[_Arm], recipe: Recipe, n_held: int) -> 
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         model=recipe.model,
         about=(type(estimator).__doc__ or "").partition("\n")[0],
-        target=describe_target(estimator, fitted[0].pair),
         n_given=n_given,
         n_used=trial.n_rows,
         n_trained=trial.n_rows - n_held,

@@ -134,13 +134,14 @@ def evidence_brief(found: Evidence) -> Brief:
 
 @brief.register
 def _(model: UpliftModel) -> Brief:
-    found, info = evidence_brief(model.evidence), model.info
+    found, info, outcome = evidence_brief(model.evidence), model.info, model.roles.outcome
+    target = f"{short(outcome.name)} is {outcome.kind.value}"
     cost = "--cost ... " if len(model.arms) == 1 else ""  # those of the fit
     lost = sum(info.without_outcome)
     left_out = [f"{n:,} with {short(name)!r}" for name, n in info.other_arms.items()]
     left_out += [f"{lost:,} without outcome"] if lost else []
     about = [
-        ("Fitted", f"{info.about} {info.target}. auucmax {info.version}, {info.date[:10]}"),
+        ("Fitted", f"{info.about} {target}. auucmax {info.version}, {info.date[:10]}"),
         ("Left out", words.joined(left_out)),
         ("Not used", words.joined(f"{name} ({why})" for name, why in info.dropped.items())),
         ("Read as categories", words.joined(info.codes)),
