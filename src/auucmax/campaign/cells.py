@@ -29,7 +29,7 @@ from auucmax.data.randomisation import within_clusters
 from auucmax.data.read_trial import NO_AND_YES, check_names, id_texts, read_trial
 from auucmax.data.reading import table_of
 from auucmax.encoding.kinds import arm_text
-from auucmax.metrics.inference import SKEWED, Support
+from auucmax.metrics.inference import ClusterUnits, support_of_rows
 from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
 from auucmax.model import UpliftModel
 from auucmax.results import Estimate, Result
@@ -63,7 +63,7 @@ class CellMeans:
     ``y`` are kept in units of the largest one, so that fourth powers do not overflow. ``place``
     (n,): the number of arms times the row's cell, plus its arm, 0 for the control. ``groups``:
     codes of rows that belong together, or None. ``counts`` and ``means``: (cells, arms), 0 where
-    there is no row. ``shape`` of the outcomes: see :class:`auucmax.metrics.inference.Support`.
+    there is no row.
     """
 
     def __init__(
@@ -84,13 +84,6 @@ class CellMeans:
         means = np.bincount(self.place, self.y, minlength=n_places) / np.maximum(counts, 1)
         self.counts = counts.reshape(-1, n_arms)
         self.means: Floats = means.reshape(-1, n_arms)
-        d = self.y - means[self.place]
-        spread = float((d**2).mean()) or 1.0
-        self.shape = "even"
-        if groups is None and np.isin(self.y, (0.0, 1.0)).all():
-            self.shape = "binary"
-        elif abs(float((d**3).mean())) >= SKEWED * spread**1.5:
-            self.shape = "skewed"
 
     def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
         """The contrast with these ``coefficients`` (cells, arms) of the means, with its interval.
@@ -101,37 +94,30 @@ class CellMeans:
         >>> [round(end, 3) for end in (found.value, found.se, found.lower, found.upper)]
         [0.667, 0.061, 0.527, 0.773]
         """
-        flat, mean, counts = coefficients.ravel(), self.means.ravel(), self.counts.ravel()
-        used = np.flatnonzero(flat)
+        used = np.flatnonzero(coefficients)
         if not len(used):  # both sides are the same
             return Estimate(value=0.0, se=0.0, lower=0.0, upper=0.0)
-        unit = np.arange(len(self.y)) if self.groups is None else self.groups
-        moments, sizes = [], []
-        for k in used:
-            own, y = (column[self.place == k] for column in (unit, self.y))
-            sizes.append([len(np.unique(some)) for some in (own, own[y != 0], own[y == 0])])
-            moments.append(Moments.of(flat[k] / counts[k] * y))
+        size, mean, counts = (own.ravel()[used] for own in (coefficients, self.means, self.counts))
+        # The rows behind it, whose cell and arm together are one "arm".
+        some = np.isin(self.place, used)
+        arm, y = np.searchsorted(used, self.place[some]), self.y[some]
+        terms = (size / counts)[arm] * y
+        moments = [Moments.of(terms[arm == k]) for k in range(len(used))]
+        units, means = None, None
         if self.groups is not None:
-            some = np.isin(self.place, used)
-            place = self.place[some]
-            _, own = np.unique(self.groups[some], return_inverse=True)
-            terms = flat[place] / counts[place] * (self.y[some] - mean[place])
-            totals = np.bincount(own, terms).astype(np.float64)
-            pairs, members = np.unique(len(flat) * own + place, return_counts=True)
-            leverage = np.zeros(len(totals))
-            np.maximum.at(leverage, pairs // len(flat), members / counts[pairs % len(flat)])
-            moments = [Moments.of_clusters(totals, leverage)]
-        value = float(flat @ mean)
+            units = ClusterUnits(arm, np.unique(self.groups[some], return_inverse=True)[1])
+            moments = [Moments.of_clusters(units.totals(terms), units.leverage)]
+        elif np.isin(self.y, (0.0, 1.0)).all():
+            means = [
+                ArmMean(abs(k) * m, abs(k), 1.0, n, int(np.sign(k)))
+                for k, m, n in zip(size, mean, counts, strict=True)
+            ]
+        value = float(size @ mean)
         error = float(Spread.of(moments).error)
-        units, responders, others = zip(*sizes, strict=True)
-        support = Support(self.shape, units, responders, others, self.groups is not None)
+        support = support_of_rows(y, arm, None, units, None, binary=means is not None)
         if why := support.why_no_area():
             known = error if np.isfinite(error) else None
             return Estimate(value=value, se=known, missing=why).scaled(self.unit)
-        means = None
-        if self.shape == "binary":
-            sign, size = np.sign(flat).astype(int), np.abs(flat)
-            means = [ArmMean(size[k] * mean[k], size[k], 1.0, counts[k], sign[k]) for k in used]
         lower, upper = area_limits(value, moments, float(ndtri((1 + level) / 2)), means=means)
         found = Estimate(value=value, se=error, lower=float(lower), upper=float(upper))
         return found.scaled(self.unit)
