@@ -1,4 +1,4 @@
-"""A simulated population with known effects of one or two arms, its trials and campaigns."""
+"""A simulated population with known effects of up to three arms, its trials and campaigns."""
 
 import numpy as np
 import pandas as pd
@@ -7,11 +7,12 @@ from auucmax import fit, read_trial
 from auucmax.campaign import assign
 
 ARMS = ("no", "call", "mail")
+LABELS = (*ARMS, "letter")
 EFFECT = 0.25
 
 
 def make_people(n, seed=0, start=0):
-    """People: calls help the old, mails the young."""
+    """People: calls help the old, mails the young, letters those in Oslo."""
     rng = np.random.default_rng([seed, 1])
     person = [f"p{k}" for k in range(start, start + n)]
     return pd.DataFrame(
@@ -20,15 +21,15 @@ def make_people(n, seed=0, start=0):
 
 
 def effects(people):
-    """(n, 3) the effect of no treatment, of a call and of a mail."""
-    age = people["age"].to_numpy()
-    return EFFECT * np.column_stack([np.zeros(len(age)), age, 1 - age])
+    """(n, 4) the effect of no treatment, of a call, a mail and a letter."""
+    age, in_oslo = people["age"].to_numpy(), (people["town"] == "Oslo").to_numpy()
+    return EFFECT * np.column_stack([np.zeros(len(age)), age, 1 - age, in_oslo])
 
 
 def outcomes(people, arm, seed=0, base=0.1, factor=1.0):
     """Whether people visit, given the labels of their arms."""
     rng = np.random.default_rng([seed, 2])
-    place = pd.Index(ARMS).get_indexer(pd.Index(arm))
+    place = pd.Index(LABELS).get_indexer(pd.Index(arm))
     rate = base + factor * effects(people)[np.arange(len(people)), place]
     return (rng.random(len(people)) < rate).astype(int)
 
@@ -57,13 +58,13 @@ def run_campaign(model, n=6_000, seed=1, *, share=0.4, explore=0.3, factor=1.0, 
     chosen = listed["chosen"]
     if len(model.arms) == 1:
         chosen = chosen.map({True: model.arms[0], False: "no"})
-    place = pd.Index(ARMS).get_indexer(pd.Index(chosen))
+    place = pd.Index(LABELS).get_indexer(pd.Index(chosen))
     own = gains[np.arange(n), place].sum()
-    given = pd.Index(ARMS).get_indexer(pd.Index(listed["arm"]))
+    given = pd.Index(LABELS).get_indexer(pd.Index(listed["arm"]))
     truth = {
         ("as run", None): gains[np.arange(n), given].sum(),
         ("nobody", None): own,
-        ("random", None): own - gains.sum(axis=0) @ np.bincount(place, minlength=3) / n,
+        ("random", None): own - gains.sum(axis=0) @ np.bincount(place, minlength=4) / n,
     }
     return (
         table,

@@ -72,19 +72,19 @@ def test_groups_of_one_row_have_nearly_the_interval_of_rows():
 
 
 @pytest.mark.parametrize(
-    ("y", "groups", "words"),
+    ("y", "groups"),
     [
-        (np.repeat([0.0, 1.0], [97, 3]), None, "only 3 rows have the rarer outcome"),
-        (np.random.default_rng(0).lognormal(0, 2, 100), None, "outcomes are skewed"),
-        (np.arange(100.0), np.arange(100) % 4, "clusters of an arm are there"),
+        (np.repeat([0.0, 1.0], [97, 3]), None),
+        (np.random.default_rng(0).lognormal(0, 2, 100), None),
+        (np.arange(100.0), np.arange(100) % 4),
     ],
 )
-def test_where_nothing_holds_there_is_no_interval(y, groups, words):
+def test_where_nothing_holds_there_is_no_interval(y, groups):
     treated = np.arange(100) % 3 == 0
     groups = None if groups is None else groups.astype(np.intp)
     found = effect(CellMeans(y, treated, np.zeros(100, dtype=np.intp), groups), np.ones(1))
-    assert words in found.missing
-    assert found.lower is None
+    assert found.missing is not None
+    assert found.lower is found.upper is None
 
 
 def test_the_difference_of_two_has_both_reasons():
@@ -93,3 +93,4 @@ def test_the_difference_of_two_has_both_reasons():
     assert minus(known, unknown).missing == minus(unknown, known).missing == "few rows"
     assert minus(known, known).scaled(2.0).lower == pytest.approx(-2 * np.sqrt(2))
     assert known.scaled(2.0, -1.0).upper == 3.0
+    assert minus(known, Estimate(value=0.5)).se is None

@@ -1,23 +1,23 @@
-"""Plan, assign, monitor, fit, target, verify: with one arm and with two."""
+"""Plan, assign, monitor, fit, target, verify: with one arm besides the control, two and three."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.campaign.people import ARMS, effects, make_people, outcomes
+from tests.campaign.people import LABELS, effects, make_people, outcomes
 
 import auucmax
 from auucmax.campaign import assign, monitor_trial, plan_trial, verify
 
 
-@pytest.mark.parametrize("n_arms", [1, 2])
+@pytest.mark.parametrize("n_arms", [1, 2, 3])
 def test_the_loop(n_arms, tmp_path):
     plan = plan_trial(base_rate=0.1, effect=0.12, gain=0.02, n_arms=n_arms)
     n = max(plan.rows("effect"), plan.rows("gain"), 2_500)
-    assert n < 5_000
+    assert n < 6_000
 
     # Assign in two waves.
     share = 1 / (n_arms + 1)
-    arms = dict.fromkeys(ARMS[: n_arms + 1], share)
+    arms = dict.fromkeys(LABELS[: n_arms + 1], share)
     people = make_people(n)
     how = {"id": "person", "key": "spring", "arms": arms}
     first = assign(people[: n // 2], **how)
@@ -42,7 +42,7 @@ def test_the_loop(n_arms, tmp_path):
     assert looks[-1].verdict == "effect shown"
     assert looks[-1].needs_check
     for arm in looks[-1].arms:
-        truth = effects(people)[:, ARMS.index(arm.arm)].mean()
+        truth = effects(people)[:, LABELS.index(arm.arm)].mean()
         assert arm.effect.lower < truth < arm.effect.upper
 
     # Fit, and treat the next people with exploration.
@@ -61,7 +61,7 @@ def test_the_loop(n_arms, tmp_path):
     assert found.state in ("guaranteed", "significant")
     assert found.forecast.verdict == "confirmed"
     gain = found.against("as run")
-    given = pd.Index(ARMS).get_indexer(campaign.people["arm"])
+    given = pd.Index(LABELS).get_indexer(campaign.people["arm"])
     truth = effects(new)[np.arange(len(new)), given].sum()
     assert gain.certified_lower < gain.gain.lower < truth < gain.gain.upper < gain.certified_upper
     assert gain.profit.value == pytest.approx(gain.gain.value - 0.01 * (given > 0).sum())

@@ -357,9 +357,7 @@ class Monitor:
                 id=self.id,
                 groups=self.groups,
             )
-        chances: tuple[tuple[str, str], ...] = ()
-        if self.propensity is not None:
-            chances = propensity_columns(frame, roles.treatment, self.propensity)
+        chances = propensity_columns(frame, roles.treatment, self.propensity)
         shares, arms = None, roles.arms[1:]
         if self.treated_share is not None:
             share = self.treated_share
