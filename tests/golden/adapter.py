@@ -21,18 +21,6 @@ from auucmax.certificates.anytime import AnytimeBets
 from auucmax.results import Kind, State, Terms
 from auucmax.targeting.rule import decide
 
-METRIC_OPTIONS = {"weights": "sample_weight", "propensity": "propensity", "groups": "groups"}
-
-
-def _ranking(joint):
-    return "joint" if joint else "separate"
-
-
-def _options(**given):
-    """Options under the names of the package; those that are None are left out."""
-    names = METRIC_OPTIONS
-    return {names.get(name, name): own for name, own in given.items() if own is not None}
-
 
 def _read(found, *names):
     """Attributes, or entries of a dictionary, as plain values."""
@@ -104,94 +92,46 @@ def _check_numbers(report):
     }
 
 
-# --- metrics --------------------------------------------------------------------------------------
+# --- metrics and certificates ---------------------------------------------------------------------
+
+ENDS = "lower upper simultaneous_lower simultaneous_upper"
+#: What is recorded of the results of functions, if not all.
+RECORDED = {
+    "auuc_difference": "estimate standard_error interval p_value n_rows",
+    "auuc_inference": "estimate standard_error interval gain gain_standard_error gain_interval "
+    "p_value n_rows",
+    "certify": "lower_bound gain_lower_bound upper_bound gain_upper_bound estimate gain_estimate "
+    "delta joint method n_rows n_candidates bin_gap adjusted by_cluster",
+    "certify_difference": "lower estimate delta",
+    "certify_policy": "gain_lower_bound random_lower_bound net_lower_bound n_rows n_models",
+    "certify_shares": "shares gain_lower_bounds share_upper_bounds delta n_rows n_models",
+    "certify_thresholds": "share estimate lower_bound",
+    "paper_bound": "lower estimate gap",
+    "policy_risk_inference": "share estimate standard_error interval n_rows",
+    "qini_curve": "share value",
+    "strata_bounds": "lower upper n_rows largest_group",
+    "uplift_band": f"uplift standard_error {ENDS} critical multiple",
+    "uplift_by_decile": "rows treated control mean_treated mean_control uplift standard_error "
+    "lower upper",
+    "uplift_curve": "share uplift",
+}
 
 
-def auuc(y, score, treatment, joint=True, weights=None, propensity=None, outcome_model=None):
-    more = _options(weights=weights, propensity=propensity, outcome_model=outcome_model)
-    return metrics.auuc_score(y, score, treatment=treatment, ranking=_ranking(joint), **more)
+def _recorded(name, found):
+    names = RECORDED.get(name, "").split()
+    if name.endswith("_curve"):
+        return dict(zip(names, plain(found), strict=True))
+    return _read(found, *names) if names else plain(found)
 
 
-def qini(y, score, treatment, **options):
-    return metrics.qini_score(y, score, treatment=treatment, **_options(**options))
+def metric(name, *given, **options):
+    """What is recorded of a function of ``auucmax.metrics``."""
+    return _recorded(name, getattr(metrics, name)(*given, **options))
 
 
-def qini_curve(y, score, treatment, **options):
-    share, found = metrics.qini_curve(y, score, treatment=treatment, **_options(**options))
-    return {"share": plain(share), "value": plain(found)}
-
-
-def uplift_at(y, score, treatment, shares, joint=True, **options):
-    return plain(
-        metrics.uplift_at_k(
-            y, score, treatment=treatment, share=shares, ranking=_ranking(joint),
-            **_options(**options),
-        )
-    )  # fmt: skip
-
-
-def pehe(effect, score):
-    return float(metrics.pehe(effect, score))
-
-
-def inference(y, score, treatment, joint=True, level=0.95, **options):
-    """AUUC and gain with their errors; ``weights``, ``propensity``, ``groups``..."""
-    found = metrics.auuc_inference(
-        y, score, treatment=treatment, ranking=_ranking(joint), level=level, **_options(**options)
-    )
-    return _read(
-        found, "estimate", "standard_error", "interval", "gain", "gain_standard_error",
-        "gain_interval", "p_value", "n_rows",
-    )  # fmt: skip
-
-
-def difference(y, first, second, treatment, joint=True, **options):
-    found = metrics.auuc_difference(
-        y, first, second, treatment=treatment, ranking=_ranking(joint), **_options(**options)
-    )
-    return _read(found, "estimate", "standard_error", "interval", "p_value", "n_rows")
-
-
-def uplift_curve(y, score, treatment, joint=True, **options):
-    share, uplift = metrics.uplift_curve(
-        y, score, treatment=treatment, ranking=_ranking(joint), **_options(**options)
-    )
-    return {"share": plain(share), "uplift": plain(uplift)}
-
-
-def band(y, score, treatment, shares=None, joint=True, **options):
-    found = metrics.uplift_band(
-        y, score, treatment=treatment, shares=shares, ranking=_ranking(joint), **_options(**options)
-    )
-    return _read(
-        found, "uplift", "standard_error", "lower", "upper", "simultaneous_lower",
-        "simultaneous_upper", "critical", "multiple",
-    )  # fmt: skip
-
-
-def deciles(y, score, treatment, bins=10, **options):
-    found = metrics.uplift_by_decile(
-        y, score, treatment=treatment, bins=bins, **_options(**options)
-    )
-    return {
-        name: plain(found[name])
-        for name in (
-            "rows", "treated", "control", "mean_treated", "mean_control", "uplift",
-            "standard_error", "lower", "upper",
-        )
-    }  # fmt: skip
-
-
-def policy_risk(y, score, treatment, share=None, **options):
-    found = metrics.policy_risk(y, score, treatment=treatment, share=share, **_options(**options))
-    return plain(found)
-
-
-def policy_risk_inference(y, score, treatment, share=None, **options):
-    found = metrics.policy_risk_inference(
-        y, score, treatment=treatment, share=share, **_options(**options)
-    )
-    return _read(found, "share", "estimate", "standard_error", "interval", "n_rows")
+def certified(name, *given, **options):
+    """What is recorded of a function of ``auucmax.certificates``."""
+    return _recorded(name, getattr(certificates, name)(*given, **options))
 
 
 def conventions(y, score, treatment):
@@ -209,17 +149,13 @@ def binned(y, score, treatment, n_bins):
     levels = metrics.score_levels(own, lambda X: X[:, 0], n_bins=n_bins)
     found = levels.inference()
     numbers = _read(found, "estimate", "standard_error", "interval", "gain", "gain_interval")
-    return numbers | {"bin_error": found.bin_error} | _certificate(certificates.certify(levels))
+    return numbers | {"bin_error": found.bin_error} | certified("certify", levels)
 
 
-def budget_curve(y, uplift, treatment, control, cost, budget, **options):
-    found = metrics.budget_curve(
-        y, uplift, treatment=treatment, control=control, cost=cost, budget=budget,
-        **_options(**options),
-    )  # fmt: skip
-    names = ("standard_error", "lower", "upper", "simultaneous_lower", "simultaneous_upper")
+def budget_curve(y, uplift, treatment, **options):
+    found = metrics.budget_curve(y, uplift, treatment=treatment, **options)
     own = {"budget": plain(found.share), "gain": plain(found.uplift), "shares": plain(found.shares)}
-    return own | _read(found, *names)
+    return own | _read(found, "standard_error", *ENDS.split())
 
 
 def policy_difference(y, uplift, other, treatment, control, cost, budget):
@@ -245,75 +181,12 @@ def policy_difference(y, uplift, other, treatment, control, cost, budget):
     }
 
 
-# --- certificates ---------------------------------------------------------------------------------
-
-
-def _certificate(found):
-    return _read(
-        found, "lower_bound", "gain_lower_bound", "upper_bound", "gain_upper_bound", "estimate",
-        "gain_estimate", "delta", "joint", "method", "n_rows", "n_candidates", "bin_gap",
-        "adjusted", "by_cluster",
-    )  # fmt: skip
-
-
-def certify(y, score, treatment, **options):
-    """``method``, ``joint``, ``upper``, ``folds``, ``groups``, ``propensity``..."""
-    return _certificate(
-        certificates.certify(score, y=y, treatment=treatment, **_options(**options))
-    )
-
-
-def certify_thresholds(y, score, treatment, thresholds, **options):
-    found = certificates.certify_thresholds(
-        score, y=y, treatment=treatment, thresholds=thresholds, **options
-    )
-    return {name: plain(found[name]) for name in ("share", "estimate", "lower_bound")}
-
-
-def certify_difference(y, first, second, treatment, **options):
-    found = certificates.certify_difference(first, second, y=y, treatment=treatment, **options)
-    return _read(found, "lower", "estimate", "delta")
-
-
-def paper_bound(y, score, treatment, norm, radius, count="rarer", **options):
-    found = certificates.paper_bound(
-        y, score, treatment=treatment, norm=norm, radius=radius, control_count=count,
-        **_options(**options),
-    )  # fmt: skip
-    return _read(found, "lower", "estimate", "gap")
-
-
-def paper_gap(counts, norm, radius):
-    return certificates.paper_gap(*counts, norm=norm, radius=radius)
-
-
 def progressive(chunks, **options):
     found = certificates.progressive_certificate(chunks, **options)
     numbers = _read(
         found, "lower_bound", "gain_lower_bound", "delta", "n_rows", "n_models", "n_candidates"
     )
     return numbers | {"learnt": plain(found.trained_on)}
-
-
-def certify_policy(chunks, n_arms, **options):
-    found = certificates.certify_policy(chunks, n_arms=n_arms, **options)
-    return _read(
-        found, "gain_lower_bound", "random_lower_bound", "net_lower_bound", "n_rows", "n_models"
-    )
-
-
-def certify_shares(chunks, **options):
-    found = certificates.certify_shares(chunks, **options)
-    return _read(
-        found, "shares", "gain_lower_bounds", "share_upper_bounds", "delta", "n_rows", "n_models"
-    )
-
-
-def strata_bounds(y, treatment, stratum, weights, **options):
-    found = certificates.strata_bounds(
-        y, treatment=treatment, stratum=stratum, weights=weights, **options
-    )
-    return _read(found, "lower", "upper", "n_rows", "largest_group")
 
 
 def anytime(y, score, treated, batches, level=0.0125, least=None, chance=None):
@@ -350,7 +223,8 @@ def make_estimator(name, **parameters):
 def fit_predict(name, X, y, treatment, new_X, weights=None, **parameters):
     """Scores of new rows."""
     model = make_estimator(name, **parameters)
-    model.fit(X, y, treatment=treatment, **_options(weights=weights))
+    more = {} if weights is None else {"sample_weight": weights}
+    model.fit(X, y, treatment=treatment, **more)
     return np.asarray(model.predict(new_X))
 
 
@@ -372,7 +246,7 @@ def fit_auucmax(X, y, treatment, new_X, new_y, new_treatment, **parameters):
     if model.paper_bound_ is not None:
         found["paper_bound"] = plain(getattr(model.paper_bound_, "lower", model.paper_bound_))
     if getattr(model, "certificate_", None) is not None:
-        found["certificate"] = _certificate(model.certificate_)
+        found["certificate"] = _recorded("certify", model.certificate_)
     return found
 
 
@@ -778,9 +652,9 @@ def choose_arms(uplift, **options):
     return own | {"rate": found.threshold} | _read(found, "n_tied", "n_tied_taken")
 
 
-def calibrate(y, score, treatment, new_y, new_score, new_treatment, **options):
+def calibrate(y, score, new_y, new_score, new_treatment, **options):
     """Knots of the calibration, uplifts of new scores, and their table by tenths."""
-    found = targeting.calibrate(y, score, treatment=treatment, **_options(**options))
+    found = targeting.calibrate(y, score, **options)
     table = metrics.uplift_by_decile(new_y, new_score, treatment=new_treatment)
     tenth = np.repeat(np.arange(len(table)), table["rows"])
     best_first = np.argsort(-new_score, kind="stable")

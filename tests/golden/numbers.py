@@ -139,18 +139,19 @@ def rows(name):
         X, y, treatment = (own[::step] for own in adapter.hillstrom(outcome=name))
         history = X["history"].to_numpy()
         score = np.log1p(history) + 2 * X["womens"].to_numpy() - X["newbie"].to_numpy()
-        return Rows(y, treatment, score, X["womens"].to_numpy() + X["newbie"].to_numpy(), {})
+        tied = X["womens"].to_numpy() + X["newbie"].to_numpy()
+        return Rows(y, treatment, score, tied, {"treatment": treatment})
     table = tables(name)
     score = -table["age"].fillna(45.0).to_numpy() / 30 + (table["town"] == "Oslo").to_numpy()
     treatment = (table["mail"] != "none").to_numpy().astype(int)
-    options = {}
+    options = {"treatment": treatment}
     if "household" in table:
         options["groups"] = table["household"].to_numpy()
     if "chance" in table:
         options["propensity"] = table["chance"].to_numpy()
     if name == "weights":
         weights = np.random.default_rng(5).gamma(2, 1, len(table)).round(3)
-        options["weights"] = weights
+        options["sample_weight"] = weights
     return Rows(table["y"].to_numpy(), treatment, score, score.round(), options)
 
 
@@ -205,31 +206,34 @@ BOTH = ("visit", "spend", "rare", "households", "mixed groups", "chances", "weig
 # --- metrics --------------------------------------------------------------------------------------
 
 
-def of_metrics(name, keys=("weights", "propensity")):
-    """Rows, and those of their options that a function takes."""
-    own = rows(name)
-    return own, {key: value for key, value in own.options.items() if key in keys}
+SEPARATE = {"ranking": "separate"}
 
 
 @section("metrics", fast=True)
 def metrics():
     found = {}
     for name in BOTH:
-        own, options = of_metrics(name)
-        y, t = own.y, own.treatment
+        own = rows(name)
+        y, options = own.y, own.options
         part = found[name] = {}
         for label, score in (("score", own.score), ("tied", own.tied), ("constant", 0 * own.score)):
-            part[f"auuc joint {label}"] = adapter.auuc(y, score, t, **options)
-            part[f"auuc separate {label}"] = adapter.auuc(y, score, t, joint=False, **options)
-            part[f"qini {label}"] = adapter.qini(y, score, t, **options)
-            part[f"at {label}"] = adapter.uplift_at(y, score, t, SHARES, **options)
-        part["at separate"] = adapter.uplift_at(y, own.tied, t, SHARES, joint=False, **options)
+            part[f"auuc joint {label}"] = adapter.metric("auuc_score", y, score, **options)
+            part[f"auuc separate {label}"] = adapter.metric(
+                "auuc_score", y, score, **SEPARATE, **options
+            )
+            part[f"qini {label}"] = adapter.metric("qini_score", y, score, **options)
+            part[f"at {label}"] = adapter.metric("uplift_at_k", y, score, share=SHARES, **options)
+        part["at separate"] = adapter.metric(
+            "uplift_at_k", y, own.tied, share=SHARES, **SEPARATE, **options
+        )
         model = np.full(len(y), y.mean()) + 0.01 * np.sin(np.arange(len(y)))
-        part["auuc adjusted"] = adapter.auuc(y, own.score, t, outcome_model=model, **options)
+        part["auuc adjusted"] = adapter.metric(
+            "auuc_score", y, own.score, outcome_model=model, **options
+        )
     own = rows("weights")
-    copies = np.ceil(own.options["weights"])
-    found["weights"]["auuc copies"] = adapter.auuc(own.y, own.score, own.treatment, weights=copies)
-    found["pehe"] = adapter.pehe(own.score, own.tied)
+    copies = own.options | {"sample_weight": np.ceil(own.options["sample_weight"])}
+    found["weights"]["auuc copies"] = adapter.metric("auuc_score", own.y, own.score, **copies)
+    found["pehe"] = adapter.metric("pehe", own.score, own.tied)
     return found
 
 
@@ -237,23 +241,25 @@ def metrics():
 def inference():
     found = {}
     for name in (*BOTH, "small"):
-        own, options = of_metrics(name, ("weights", "propensity", "groups"))
-        y, t = own.y, own.treatment
+        own = rows(name)
         found[name] = {
-            "score": adapter.inference(y, own.score, t, **options),
-            "tied": adapter.inference(y, own.tied, t, **options),
-            "separate": adapter.inference(y, own.score, t, joint=False, **options),
-            "level .8": adapter.inference(y, own.score, t, level=0.8, **options),
-            "difference": adapter.difference(y, own.score, own.tied, t, **options),
-            "difference separate": adapter.difference(
-                y, own.score, own.tied, t, joint=False, **options
-            ),
+            label: adapter.metric("auuc_inference", own.y, score, **how, **own.options)
+            for label, score, how in (
+                ("score", own.score, {}),
+                ("tied", own.tied, {}),
+                ("separate", own.score, SEPARATE),
+                ("level .8", own.score, {"level": 0.8}),
+            )
+        } | {
+            label: adapter.metric("auuc_difference", own.y, own.score, own.tied, **how)
+            for label, how in (
+                ("difference", own.options),
+                ("difference separate", SEPARATE | own.options),
+            )
         }
     own = rows("visit")
-    model = np.full(len(own.y), own.y.mean())
-    found["visit"]["adjusted"] = adapter.inference(
-        own.y, own.score, own.treatment, outcome_model=model
-    )
+    adjusted = own.options | {"outcome_model": np.full(len(own.y), own.y.mean())}
+    found["visit"]["adjusted"] = adapter.metric("auuc_inference", own.y, own.score, **adjusted)
     found["visit"]["binned"] = adapter.binned(own.y, own.score, own.treatment, 200)
     return found
 
@@ -262,19 +268,19 @@ def inference():
 def curves():
     found = {}
     for name in BOTH:
-        own, options = of_metrics(name)
-        y, t = own.y, own.treatment
+        own = rows(name)
+        y, options = own.y, own.options
+        separate = SEPARATE | options
         found[name] = {
-            "curve": adapter.uplift_curve(y, own.score, t, **options),
-            "curve tied": adapter.uplift_curve(y, own.tied, t, **options),
-            "curve separate": adapter.uplift_curve(y, own.tied, t, joint=False, **options),
-            "qini": adapter.qini_curve(y, own.tied, t, **options),
+            "curve": adapter.metric("uplift_curve", y, own.score, **options),
+            "curve tied": adapter.metric("uplift_curve", y, own.tied, **options),
+            "curve separate": adapter.metric("uplift_curve", y, own.tied, **separate),
+            "qini": adapter.metric("qini_curve", y, own.tied, **options),
+            "band": adapter.metric("uplift_band", y, own.score, shares=SHARES, **options),
+            "band tied": adapter.metric("uplift_band", y, own.tied, shares=SHARES, **separate),
         }
-        own, options = of_metrics(name, ("weights", "propensity", "groups"))
-        found[name]["band"] = adapter.band(y, own.score, t, SHARES, **options)
-        found[name]["band tied"] = adapter.band(y, own.tied, t, SHARES, joint=False, **options)
     own = rows("visit")
-    found["visit"]["band default"] = adapter.band(own.y, own.score, own.treatment)
+    found["visit"]["band default"] = adapter.metric("uplift_band", own.y, own.score, **own.options)
     return found
 
 
@@ -282,9 +288,11 @@ def curves():
 def deciles():
     found = {}
     for name in BOTH:
-        own, options = of_metrics(name)
-        found[name] = adapter.deciles(own.y, own.score, own.treatment, **options)
-        found[name]["tied"] = adapter.deciles(own.y, own.tied, own.treatment, bins=4, **options)
+        own = rows(name)
+        found[name] = adapter.metric("uplift_by_decile", own.y, own.score, **own.options)
+        found[name]["tied"] = adapter.metric(
+            "uplift_by_decile", own.y, own.tied, bins=4, **own.options
+        )
     return found
 
 
@@ -292,19 +300,18 @@ def deciles():
 def risk():
     found = {}
     for name in BOTH:
-        own, options = of_metrics(name)
-        y, t = own.y, own.treatment
+        own = rows(name)
         sign = own.score - np.median(own.score)
         found[name] = {
-            "above zero": adapter.policy_risk(y, sign, t, **options),
-            "shares": adapter.policy_risk(y, own.tied, t, SHARES, **options),
+            label: adapter.metric(function, own.y, score, share=share, **own.options)
+            for label, function, score, share in (
+                ("above zero", "policy_risk", sign, None),
+                ("shares", "policy_risk", own.tied, SHARES),
+                ("inference", "policy_risk_inference", own.score, 0.3),
+                ("inference zero", "policy_risk_inference", sign, None),
+                ("inference shares", "policy_risk_inference", own.score, SHARES),
+            )
         }
-        own, options = of_metrics(name, ("weights", "propensity", "groups"))
-        found[name]["inference"] = adapter.policy_risk_inference(y, own.score, t, 0.3, **options)
-        found[name]["inference zero"] = adapter.policy_risk_inference(y, sign, t, **options)
-        found[name]["inference shares"] = adapter.policy_risk_inference(
-            y, own.score, t, SHARES, **options
-        )
     return found
 
 
@@ -336,7 +343,7 @@ def budget():
     other = uplift[:, ::-1]
     return {
         "curve": adapter.budget_curve(y, uplift, arm, **how),
-        "curve weights": adapter.budget_curve(y, uplift, arm, weights=weights, **how),
+        "curve weights": adapter.budget_curve(y, uplift, arm, sample_weight=weights, **how),
         "curve groups": adapter.budget_curve(y, uplift, arm, groups=households, **how),
         "curve propensity": adapter.budget_curve(
             y, uplift, arm, propensity=np.full((len(y), 3), 1 / 3), **how
@@ -362,25 +369,28 @@ def chunks(own, n_chunks=4):
 def certificates():
     own = rows("weights")  # few rows, without their weights
     y, s, t = own.y[:1_500], own.score[:1_500], own.treatment[:1_500]
-    tied = own.tied[:1_500]
+    of, tied = {"y": y, "treatment": t}, own.tied[:1_500]
     counts = [float(np.sum((t == arm) & (y == value))) for arm in (1, 0) for value in (1, 0)]
-    copies = np.ceil(own.options["weights"][:1_500])
+    copies = np.ceil(own.options["sample_weight"][:1_500])
+    half, gap = {"treatment": t, "norm": 0.5, "radius": 1.0}, {"norm": 0.3, "radius": 1.5}
+    twice = {"treatment": t, "norm": 1.0, "radius": 2.0}
+    certified = adapter.certified
     return {
-        "default": adapter.certify(y, s, t),
-        "tied": adapter.certify(y, tied, t),
-        "joint": adapter.certify(y, s, t, joint=True, upper=True),
-        "upper": adapter.certify(y, s, t, upper=True),
-        "fixed": adapter.certify(y, s, t, method="betting-fixed"),
-        "asymptotic": adapter.certify(y, s, t, method="asymptotic"),
-        "candidates": adapter.certify(y, s, t, n_candidates=3),
-        "folds": adapter.certify(y, s, t, folds=np.arange(len(y)) % 3),
-        "thresholds": adapter.certify_thresholds(y, s, t, [-1.5, -1.0, -0.5]),
-        "difference": adapter.certify_difference(y, s, tied, t),
-        "paper": adapter.paper_bound(y, s, t, 0.5, 1.0),
-        "paper printed": adapter.paper_bound(y, s, t, 0.5, 1.0, count="printed"),
-        "paper weights": adapter.paper_bound(y, s, t, 1.0, 2.0, weights=copies),
-        "paper gap": adapter.paper_gap(counts, 0.3, 1.5),
-        "paper gap of 1 per cent": adapter.paper_gap((80, 3_900, 50, 3_950), 0.3, 1.5),
+        "default": certified("certify", s, **of),
+        "tied": certified("certify", tied, **of),
+        "joint": certified("certify", s, joint=True, upper=True, **of),
+        "upper": certified("certify", s, upper=True, **of),
+        "fixed": certified("certify", s, method="betting-fixed", **of),
+        "asymptotic": certified("certify", s, method="asymptotic", **of),
+        "candidates": certified("certify", s, n_candidates=3, **of),
+        "folds": certified("certify", s, folds=np.arange(len(y)) % 3, **of),
+        "thresholds": certified("certify_thresholds", s, thresholds=[-1.5, -1.0, -0.5], **of),
+        "difference": certified("certify_difference", s, tied, **of),
+        "paper": certified("paper_bound", y, s, **half),
+        "paper printed": certified("paper_bound", y, s, control_count="printed", **half),
+        "paper weights": certified("paper_bound", y, s, sample_weight=copies, **twice),
+        "paper gap": certified("paper_gap", *counts, **gap),
+        "paper gap of 1 per cent": certified("paper_gap", 80, 3_900, 50, 3_950, **gap),
     }
 
 
@@ -388,14 +398,13 @@ def certificates():
 def certificates_of_trials():
     found = {}
     for name in ("visit", "rare", "households", "chances", "spend"):
-        own, options = of_metrics(name, ("propensity", "groups"))
-        if name == "spend":
-            options["outcome_range"] = (0.0, 500.0)
+        own = rows(name)
         y, t = own.y, own.treatment
-        part = found[name] = {"default": adapter.certify(y, own.score, t, **options)}
-        part["upper"] = adapter.certify(
-            y, own.tied, t, upper=True, method="betting-fixed", **options
-        )
+        more = {"outcome_range": (0.0, 500.0)} if name == "spend" else {}
+        options = {"y": y, **own.options, **more}
+        part = found[name] = {"default": adapter.certified("certify", own.score, **options)}
+        options |= {"upper": True, "method": "betting-fixed"}
+        part["upper"] = adapter.certified("certify", own.tied, **options)
         pieces, places = chunks(own)
         if name == "households":
             codes = np.unique(own.options["groups"], return_inverse=True)[1]
@@ -407,17 +416,17 @@ def certificates_of_trials():
             for key in ("groups", "propensity")
             if key in options
         }
-        more = {"outcome_range": (0.0, 500.0)} if name == "spend" else {}
         part["progressive"] = adapter.progressive(pieces, **by_chunk, **more)
         part["progressive joint"] = adapter.progressive(
             pieces, joint=True, n_candidates=2, **by_chunk, **more
         )
         if not by_chunk:
-            part["shares"] = adapter.certify_shares(pieces, shares=[0.1, 0.3, 0.5, 1.0], **more)
+            part["shares"] = adapter.certified(
+                "certify_shares", pieces, shares=[0.1, 0.3, 0.5, 1.0], **more
+            )
     own = rows("households")
-    groups = {"groups": own.options["groups"]}
-    found["households"]["thresholds"] = adapter.certify_thresholds(
-        own.y, own.score, own.treatment, [-1.0, 0.0], **groups
+    found["households"]["thresholds"] = adapter.certified(
+        "certify_thresholds", own.score, y=own.y, thresholds=[-1.0, 0.0], **own.options
     )
     found["policy"] = policies()
     found["strata"] = strata()
@@ -436,12 +445,16 @@ def policies():
         cut = np.quantile(uplift.max(axis=1), 1 - share)
         chosen = np.where(uplift.max(axis=1) >= cut, best, 0)
         parts = [(y[first], None, got[first]), (y[~first], chosen[~first], got[~first])]
-        found[f"share {share:g}"] = adapter.certify_policy(
-            parts, 2, treated_share=share, value=2.0, cost=[0.1, 0.12]
+        found[f"share {share:g}"] = adapter.certified(
+            "certify_policy", parts, n_arms=2, treated_share=share, value=2.0, cost=[0.1, 0.12]
         )
     chance = np.full((len(y), 3), 1 / 3)
-    found["chances"] = adapter.certify_policy(
-        parts, 2, propensity=[chance[first], chance[~first]], n_candidates=2
+    found["chances"] = adapter.certified(
+        "certify_policy",
+        parts,
+        n_arms=2,
+        propensity=[chance[first], chance[~first]],
+        n_candidates=2,
     )
     return found
 
@@ -449,8 +462,9 @@ def policies():
 def strata():
     own = rows("chances")
     stratum = np.unique(own.options["propensity"], return_inverse=True)[1]
-    return adapter.strata_bounds(
-        own.y, own.treatment, stratum, [[1 / 3, 1 / 3, 1 / 3], [-1.0, 0.0, 1.0]]
+    sums = [[1 / 3, 1 / 3, 1 / 3], [-1.0, 0.0, 1.0]]
+    return adapter.certified(
+        "strata_bounds", own.y, treatment=own.treatment, stratum=stratum, weights=sums
     )
 
 
@@ -679,15 +693,16 @@ def sql():
 def calibration():
     found = {}
     for name in BOTH:
-        own, options = of_metrics(name, ("weights", "propensity", "groups"))
+        own = rows(name)
+        options = own.options
         half = np.arange(len(own.y)) % 2 == 0
         if "groups" in options:  # a household is in one half
             half = np.unique(options["groups"], return_inverse=True)[1] % 2 == 0
         options = {key: value[half] for key, value in options.items()}
         for label, score in (("score", own.score), ("tied", own.tied)):
             found[f"{name} {label}"] = adapter.calibrate(
-                own.y[half], score[half], own.treatment[half],
-                own.y[~half], score[~half], own.treatment[~half], **options,
+                own.y[half], score[half], own.y[~half], score[~half], own.treatment[~half],
+                **options,
             )  # fmt: skip
     return found
 

@@ -69,6 +69,7 @@ from auucmax.certificates.fixed_bets import (
     one_size_bounds,
     pilot_rows,
 )
+from auucmax.metrics.ranking import sorted_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
 AIM = 0.75  #: hedges aim at 1 / (AIM delta)
@@ -285,20 +286,17 @@ class Game:
     def _estimates(self, outcomes: Floats) -> tuple[float, float]:
         """Point estimates of AUUC and gain from the rows bet on; clusters have equal weight."""
         # So the gap is what the bets cost and nothing else.
-        weight = np.ones(len(outcomes))
+        weight, treated = None, self.treated
         if self.clusters is not None:
-            weight /= np.bincount(self.clusters)[self.clusters]
-        arms = np.bincount(self.treated, weight, minlength=2)
-        each = np.array([-1.0, 1.0]) / arms
+            weight = 1 / np.bincount(self.clusters)[self.clusters]
         if self.chance is not None:  # outcomes are effects
-            each[:] = 1 / arms.sum()
-        terms = outcomes * weight * each[self.treated.astype(np.int8)]
-        auuc, effect = 0.0, float(terms.sum()) if len(self.ranks) == 1 else 0.0
+            treated = np.ones(len(outcomes), bool)
+        auuc = gain = 0.0
         for ranks, sign in zip(self.ranks, (1, -1), strict=False):
-            rows = np.bincount(ranks, weight)
-            auuc += sign * float(np.bincount(ranks, terms) @ (np.cumsum(rows) - rows / 2))
-        auuc /= arms.sum()
-        return auuc, auuc - effect / 2
+            rows = sorted_rows(ScoredRows(outcomes, ranks.astype(float), treated, weight, None))
+            auuc += sign * rows.area()
+            gain += sign * (rows.area() - rows.effect() / 2)
+        return auuc, gain
 
 
 def _climb(

@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -356,20 +355,12 @@ def largest_draws(
     """Maximum |z| of simulated normal vectors with this covariance's correlation."""
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of them negative
-    if isinstance(random_state, int):
-        # Bands of somewhat more or fewer shares use the same draws.
-        draws = _draws(random_state, -(-len(root) // 64) * 64)[:, : len(root)]
-    else:
-        draws = _draws.__wrapped__(random_state, len(root))
-    # Single precision is far finer than the noise of the draws, and twice as fast.
-    return np.asarray(np.abs(draws @ root.T.astype(np.float32)).max(axis=1), dtype=np.float64)
-
-
-@lru_cache(maxsize=4)
-def _draws(random_state: int | Generator | None, n_columns: int) -> NDArray[np.float32]:
-    """Normal draws, cached by seed because drawing is slow."""
-    rng = np.random.default_rng(random_state)
-    return rng.standard_normal((_N_DRAWS, n_columns), dtype=np.float32)
+    # Bands of somewhat more or fewer shares use the same draws. Single precision is far finer than
+    # the noise of the draws, and twice as fast.
+    shape = _N_DRAWS, -(-len(root) // 64) * 64
+    draws = np.random.default_rng(random_state).standard_normal(shape, dtype=np.float32)
+    z = draws[:, : len(root)] @ root.T.astype(np.float32)
+    return np.abs(z).max(axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -413,7 +404,7 @@ def risk_table(
     level: float,
     *,
     fixed_cut: bool,
-) -> tuple[Floats, list[str | None]]:
+) -> tuple[Floats, tuple[str | None, ...]]:
     """Share, risk, standard error and interval, (5, J), and reasons for missing intervals.
 
     ``units`` if rows come in clusters. ``fixed_cut``: people are picked by the sign of their
@@ -498,4 +489,6 @@ def risk_table(
     still = "the outcomes that the rule counts do not vary, so the error is unknown"
     reasons = [why or (still if none else None) for why, none in zip(reasons, flat, strict=True)]
     known = np.array([why is None for why in reasons])
-    return np.array([q, risk, error, *(np.where(known, end, np.nan) for end in ends)]), reasons
+    return np.array([q, risk, error, *(np.where(known, end, np.nan) for end in ends)]), tuple(
+        reasons
+    )

@@ -46,8 +46,6 @@ from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnit
 from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits, student
 from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
 
-_SHARES_AT_ONCE = 128
-
 
 class RowOptions(TypedDict, total=False):
     """Options of all metrics: row attributes other than y, score and treatment.
@@ -500,15 +498,11 @@ class Levels:
         check_level(level)
         sweep = ArmSweep(self.ranked)
         shares = self._rule(share, sweep)
-        found = [
-            # A few shares at a time: tables are quadratic in their number.
-            risk_table(
-                self.ranked, sweep, some, self.units, self.support, level, fixed_cut=share is None
-            )
-            for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
-        ]
-        table: Any = np.concatenate([some for some, _ in found], axis=1)
-        declined: Any = tuple(why for _, some in found for why in some)
+        table: Any
+        declined: Any
+        table, declined = risk_table(
+            self.ranked, sweep, shares, self.units, self.support, level, fixed_cut=share is None
+        )
         if share is None or np.ndim(share) == 0:
             table, declined = table[:, 0].tolist(), declined[0]
         q, risk, error, lower, upper = table
