@@ -254,7 +254,7 @@ class TrialPlan(Result):
 
     @property
     def best_share(self) -> float | None:
-        """The treated share that estimates the gain best; None for models of several arms."""
+        """The treated share with the smallest error of the gain; None for several arms."""
         if len(self.assumed) > 1:
             return None
         control, treated = np.sqrt(self.assumed[0].arm_variances()[1]) * [1, np.sqrt(self.n_arms)]

@@ -64,7 +64,7 @@ class LowerBound:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Guarantee(Shown):
-    """What every certificate states, and what it rests on.
+    """Claims and assumptions that all certificates have.
 
     ``n_rows`` were bet on. ``outcome_range``: outcomes lie in it; None for an approximation, which
     guarantees nothing. ``propensity``: the lowest and the highest known propensity, None if it was

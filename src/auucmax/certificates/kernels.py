@@ -46,7 +46,7 @@ def redeal(units, start, stop, starts, members, state, rows):
 def block_statistics(
     ranks, signs, residual, shift, mixed, treated, control, ends, first, last, out
 ):
-    """w of the blocks ``first`` to ``last`` (see ``blocks.py``), summed over scores with signs.
+    """Statistics w (see ``blocks.py``) of the blocks ``first`` to ``last``, summed over scores.
 
     ``out`` (2, blocks): around 0 (AUUC) and around 1/2 (gain). A centre c takes c times the
     difference of the arms' mean outcomes off, so both come from the same comparisons.

@@ -410,7 +410,7 @@ def check_randomisation(
 
 
 def _chance(propensity: Floats) -> Floats:
-    """Probability of the arm given arm or control, (n,), from (n, 2)."""
+    """Probability of the arm given arm or control, (n,), from both probabilities (n, 2)."""
     return np.asarray(propensity[:, 1] / propensity.sum(axis=1))
 
 
@@ -541,7 +541,7 @@ def group_columns(columns: Mapping[str, pd.Series], treatment: NDArray[np.generi
 
 
 def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, bool, str]:
-    """The rows that can be tested as independent, whether they stand for groups, and a sentence.
+    """The rows that can be tested as independent, whether they stand for groups, and a note.
 
     One row of each cluster, drawn at random, where treatment goes by cluster; all rows where it
     varies within clusters about as much as it would if rows had been randomised one by one.

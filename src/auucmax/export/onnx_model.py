@@ -137,7 +137,7 @@ class _Graph:
         return self._onnx.numpy_helper.from_array(np.asarray(values, dtype=np.float64))
 
     def to_bytes(self, outputs: Sequence[str]) -> bytes:
-        """Serialise the checked model with one column per output; the last has texts."""
+        """Serialise the checked model with one column per output; the last output is text."""
         helper, types = self._onnx.helper, self._onnx.TensorProto
         kinds = [*[types.DOUBLE] * (len(outputs) - 1), types.STRING]
         results = [
@@ -228,7 +228,7 @@ def _by_level(graph: _Graph, effect: Effect, index: str) -> str:
 
 
 def _category_index(graph: _Graph, effect: Effect) -> str:
-    """Index of a text's level, of other, or of missing, (rows,)."""
+    """Index of each text among levels, other and missing, (rows,)."""
     levels = [text for text, _ in effect.levels]
     missing = [text for text in MISSING_TEXTS if text not in levels]
     return graph.node(
@@ -241,7 +241,7 @@ def _category_index(graph: _Graph, effect: Effect) -> str:
 
 
 def _code_index(graph: _Graph, effect: Effect, x: str, is_missing: str) -> str:
-    """Index of an integer's level, of other, or of missing, (rows,)."""
+    """Index of each integer among levels, other and missing, (rows,)."""
     levels = graph.constant([[float(level) for level, _ in effect.levels]])
     is_level = graph.node("Cast", graph.node("Equal", x, levels), to=_DOUBLE)
     missing = graph.node("Cast", is_missing, to=_DOUBLE)

@@ -225,7 +225,7 @@ UNEQUAL = 1.5  # the part of a row in the mean of its arm over that of another, 
 
 
 def effective_share(contrast: Floats, rows: Floats) -> float:
-    """Share of rows that determine a sum of c y; infinite from one half on.
+    """Effective share of the rows in a sum of c y; infinite from one half on.
 
     ``contrast`` has c of each line: a weight, or by how much a rank is above the middle, or above
     that of another score. Of n rows (sum c^2)^2 / sum c^4 carry the sum: all, if their c are of one

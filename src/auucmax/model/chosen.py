@@ -331,7 +331,7 @@ def _choose_one(
 
 
 def _parts_at_cut(model: UpliftModel, choice: Choice) -> list[tuple[float, float]] | None:
-    """Parts of the gain if people at a cut inside a level are not as many as in the trial."""
+    """Points of the curve and their weights if the cut divides a level unlike in the trial."""
     level = model.scorers[0].quantiles.level_of(choice.threshold)
     if level is None or level[0] == level[1]:
         return None

@@ -157,8 +157,7 @@ def _moments(y: Floats, arm: Arms, leaves: Sequence[Any]) -> Floats:
 
 
 def _differ(mean: Floats, variance: Floats) -> bool:
-    """Whether effects differ between leaves, from means (L, K + 1) and variances.
-    Wald's test at 5%."""
+    """Whether effects differ between leaves by Wald's test at 5%, from (L, K + 1) means."""
     value = mean[:, 1:] - mean[:, :1]
     # All effects have the control in common.
     covariance = np.eye(value.shape[1]) * variance[:, None, 1:] + variance[:, :1, None]
@@ -200,8 +199,7 @@ def deepen(
 
 
 def _gaps(rules: Sequence[Rule], y: Floats, arm: Arms, some: Any, least: int) -> Floats:
-    """Standardised effect differences of two leaves by pair of arms; 0 if a leaf
-    has few rows of an arm."""
+    """Standardised effect differences of two leaves by pair of arms; 0 for arms with few rows."""
     low, high = np.array(list(combinations(range(arm.max() + 1), 2))).T
     inside = [some[_inside(rule, len(y))[some]] for rule in rules]
     if _fewest(arm, inside) < least:
@@ -263,8 +261,7 @@ def _best_alone(
 def _best_split(
     sides: Sequence[tuple[Side, Side]], sums: Floats, least: int
 ) -> tuple[float, tuple[Side, Side]]:
-    """Best split from sums, and its value: minus infinity if all leave too few
-    rows."""
+    """Best split from sums, and its value: minus infinity if all leave too few rows."""
     left = sums @ np.column_stack([yes.cells for yes, _ in sides])
     values = _values(np.dstack([left, sums.sum(axis=2, keepdims=True) - left]), least)
     both = values.reshape(2, -1).sum(axis=0)
@@ -280,8 +277,7 @@ def _sums(code: Any, size: int, arm: Arms, y: Floats, n_arms: int) -> Floats:
 
 
 def _values(sums: Floats, least: int) -> Floats:
-    """Split criterion n (tau^2 - 2 v) summed over pairs of arms; minus infinity if it has too
-    few rows of an arm."""
+    """Sum of n (tau^2 - 2 v) over pairs of arms; minus infinity if an arm has too few rows."""
     n, total, squares = sums
     counted = np.maximum(n, 1.0)
     mean = total / counted
