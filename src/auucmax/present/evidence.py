@@ -23,7 +23,6 @@ from auucmax.results import (
 )
 
 TOP = 0.3  # of the people, or of the spending, in the verdict
-NEARLY_ALL = 0.9  # of the people: what a part of them captures says nothing
 _PEOPLE = {
     Basis.CROSS_FITTED: "people",
     Basis.HELD_OUT: "held-out people",
@@ -181,14 +180,6 @@ def _at_top(found: Evidence) -> tuple[str, bool]:
     who = f"treating the top {share}"
     scale, _ = words.unit(outcome)
     if len(found.arms) > 1:
-        if sum(curve.shares[place]) > NEARLY_ALL:  # at low cost: compare with one arm for all
-            like = Estimate(value=curve.gain[-1], se=curve.se[-1])
-            best = max(found.arms, key=lambda arm: arm.effect.value)
-            simple = words.number(scale * best.effect.value, words.places_of(like, scale))
-            return (
-                f"the best arm for each person gains {words.rate(like.value, outcome, like)} "
-                f"({words.arm_name(found.roles, best.arm)} for everyone: {simple})"
-            ), (curve.band_lower[-1] or 0) > 0
         who = f"treating {share}, each with their best arm,"
     gain, random = curve.gain[place], curve.random[place]
     like = Estimate(value=gain, se=curve.se[place])
