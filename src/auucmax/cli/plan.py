@@ -27,7 +27,8 @@ _ASSUMED: Group = (
     shared("outcome_sd", float | None, "Standard deviation of an outcome that is not 0/1."),
     shared("outcome_range", tuple[float, float] | None, "Range of the outcome for guarantees, if "
            "it is not 0/1.", metavar="LOW HIGH"),
-    shared("power", float, "Probability that the trial detects the effect.", default=0.8),
+    shared("power", float, "Probability that the trial detects the effect of an arm, each on its "
+           "own.", default=0.8),
     shared("cross_fitted", bool, "The model will be fitted on the trial itself, as `auucmax fit` "
            "does.", default=False),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from auucmax._errors import short
 from auucmax.campaign.assign import Assignment
@@ -100,9 +101,14 @@ def _(found: TrialPlan) -> Brief:
     facts.append(("Assumed", f"{base} without treatment, {treated} treated"))
     numbers = range(1, found.n_arms + 1)
     arms = found.arms or ([f"arm{k}" for k in numbers] if found.n_arms > 1 else ["treated"])
-    shares = {"control": 1 - found.treated_share}
-    shares |= dict.fromkeys(arms, found.treated_share / found.n_arms)
-    asked = words.option("arms", [f"{name}={share:.3g}" for name, share in shares.items()])
+    # Shares that add up to 1 exactly.
+    each = Fraction(found.treated_share / found.n_arms).limit_denominator(1000)
+    shares = {"control": 1 - found.n_arms * each} | dict.fromkeys(arms, each)
+    texts = [
+        f"{name}={share if 1000 % share.denominator else float(share)}"
+        for name, share in shares.items()
+    ]
+    asked = words.option("arms", texts)
     step = f"auucmax assign PEOPLE --id ID {asked} --key SECRET -o list.csv"
     return in_words(verdict, facts, caveats, next_step=step)
 
