@@ -21,12 +21,19 @@ from auucmax import (
     auuc_inference,
     auuc_score,
     auuc_scorer,
+    baselines,
+    estimators,
     make_trial,
 )
-from auucmax.baselines import ALL_BASELINES
-from auucmax.estimators import ALL_ESTIMATORS, ShrunkInteractions
+from auucmax.estimators import ShrunkInteractions
 
-ALL = (*ALL_ESTIMATORS, *ALL_BASELINES)
+#: ScoreOnly is not trained, ResponseModel ignores the treatment.
+ALL = tuple(
+    getattr(package, name)
+    for package in (estimators, baselines)
+    for name in package.__all__
+    if name not in ("ScoreOnly", "ResponseModel")
+)
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": (
         "the stand-in treatment is a function of a row's place, so repeated rows change arms"

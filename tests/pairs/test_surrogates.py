@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from tests.pairs.pair_rows import every
 
-from auucmax.pairs import ALL_SURROGATES, get_surrogate, hinge, s_log, s_poly, sigmoid
+from auucmax.pairs import get_surrogate, hinge, s_log, s_poly, sigmoid
 
 Z = np.linspace(-3.02, 3.01, 404)
-every = pytest.mark.parametrize("s", ALL_SURROGATES, ids=str)
 
 
 @every

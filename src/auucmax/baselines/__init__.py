@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     )
     from auucmax.baselines.svm_dp import SVMDifferentialPrediction
 
-    ALL_BASELINES: tuple[type, ...]  #: Tests run over all of them.
 
 __all__ = [
-    "ALL_BASELINES",
     "GANITE",
     "CFRNet",
     "DependentDataRepresentation",
@@ -33,18 +31,16 @@ __all__ = [
     "UpliftLambdaMART",
 ]
 
-_HOME = {
-    "CFRNet": "networks",
-    "DependentDataRepresentation": "representations",
-    "GANITE": "networks",
-    "MinimaxLinear": "mml",
-    "SVMDifferentialPrediction": "svm_dp",
-    "SharedDataRepresentation": "representations",
-    "TARNet": "networks",
-    "UpliftLambdaMART": "lambdamart",
-}
-_lazy = lazy_names(__name__, _HOME)
-
-
-def __getattr__(name: str) -> object:
-    return tuple(map(_lazy, _HOME)) if name == "ALL_BASELINES" else _lazy(name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "CFRNet": "networks",
+        "DependentDataRepresentation": "representations",
+        "GANITE": "networks",
+        "MinimaxLinear": "mml",
+        "SVMDifferentialPrediction": "svm_dp",
+        "SharedDataRepresentation": "representations",
+        "TARNet": "networks",
+        "UpliftLambdaMART": "lambdamart",
+    },
+)

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from auucmax.estimators.score_only import ScoreOnly
     from auucmax.estimators.shrunk import ShrunkInteractions
 
-    #: Tests run over all of them. (ScoreOnly is not trained, ResponseModel ignores the treatment.)
-    ALL_ESTIMATORS: tuple[type, ...]
-
 __all__ = [
-    "ALL_ESTIMATORS",
     "AUUCMax",
     "BoostedEffect",
     "ClassTransformation",
@@ -38,16 +34,6 @@ __all__ = [
     "UpliftEnsemble",
 ]
 
-_HOME = {
-    "AUUCMax": "auucmax",
-    "BoostedEffect": "boosted",
-    "ClassTransformation": "meta",
-    "ShrunkInteractions": "shrunk",
-    "TransformedOutcome": "meta",
-    "TwoModels": "meta",
-    "UpliftEnsemble": "ensemble",
-}
-_OTHERS = {"ResponseModel": "meta", "ScoreOnly": "score_only"}
 #: Models that can be fitted by name, saved and exported: the class, and what ``--help`` says.
 MODELS = {
     "auto": ("UpliftEnsemble", "average of shrunk and boosted"),
@@ -58,8 +44,18 @@ MODELS = {
     "cvt": ("ClassTransformation", "class transformation"),
     "response": ("ResponseModel", ""),
 }
-_lazy = lazy_names(__name__, _HOME | _OTHERS)
 
-
-def __getattr__(name: str) -> object:
-    return tuple(map(_lazy, _HOME)) if name == "ALL_ESTIMATORS" else _lazy(name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AUUCMax": "auucmax",
+        "BoostedEffect": "boosted",
+        "ClassTransformation": "meta",
+        "ResponseModel": "meta",
+        "ScoreOnly": "score_only",
+        "ShrunkInteractions": "shrunk",
+        "TransformedOutcome": "meta",
+        "TwoModels": "meta",
+        "UpliftEnsemble": "ensemble",
+    },
+)

@@ -18,7 +18,6 @@ from auucmax.pairs.outcomes import OutcomeLevels
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
 from auucmax.pairs.summary import PairField, PairSummary, bins_per_length, box_range, code_rows
 from auucmax.pairs.surrogates import (
-    ALL_SURROGATES,
     Surrogate,
     get_surrogate,
     hinge,
@@ -28,7 +27,6 @@ from auucmax.pairs.surrogates import (
 )
 
 __all__ = [
-    "ALL_SURROGATES",
     "Bins",
     "OutcomeLevels",
     "PairField",

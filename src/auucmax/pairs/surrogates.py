@@ -168,9 +168,6 @@ s_poly = PolynomialSurrogate
 s_log = LogisticSurrogate
 sigmoid = SigmoidSurrogate
 
-#: One of each, for property tests; s_poly with both values of mu that the paper names.
-ALL_SURROGATES: tuple[Surrogate, ...] = (s_poly(), s_poly(mu=1.0), s_log(), hinge(), sigmoid())
-
 _BY_NAME: dict[str, Any] = {"s_poly": s_poly, "s_log": s_log, "hinge": hinge, "sigmoid": sigmoid}
 
 
