@@ -66,7 +66,7 @@ MARKS = "(<!-- figures of benchmarks {} -->).*?(<!-- end of figures -->)"
 _HEAD = """\
 # Benchmarks
 
-Made by `python -m benchmarks NAME --keep`. Each library runs in a process of its own; seconds are
+Made by `python -m benchmarks NAME --keep`. Each library runs in a separate process; seconds are
 the median of five calls after a warm-up (three, if one takes over two seconds; the warm-up alone,
 if over 100), peak memory is that above the data. Compare numbers within a case of a table only:
 they come from one run on one machine, by the command that the table names.
@@ -76,7 +76,7 @@ To see them on your machine, from the source tree:
     pip install -e '.[test,bench]' && python -m benchmarks all --quick
 
 runs every benchmark at its smallest size, prints the tables and writes nothing; what is not
-installed is said and left out. `python -m benchmarks NAME` runs one of them in full.
+installed is named and left out. `python -m benchmarks NAME` runs one of them in full.
 """
 
 

@@ -1,4 +1,4 @@
-"""What the model that `auucmax fit` uses as it comes costs: whole commands, and its trees.
+"""Cost of the default model of `auucmax fit`: whole commands, and its trees.
 
 fit      `auucmax fit` of 20 columns, all folds, chunks, rivals and evidence included: CPU seconds,
          user and system, of all threads. "lines": effects are lines, and few trees are grown.
@@ -103,7 +103,7 @@ def _trees(quick: bool) -> list[dict[str, Any]]:
         calls = {"auucmax": _ours, "LightGBM": _lightgbm}
         grown = {name: call(X, y, slope, growth) for name, call in calls.items()}
         best = dict.fromkeys(calls, np.inf)
-        for _ in range(3):  # in turn, so that a busy machine disturbs both alike
+        for _ in range(3):  # in turn, so that a busy machine disturbs both equally
             for name, grow in grown.items():
                 begin = time.process_time()
                 grow()

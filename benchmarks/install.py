@@ -1,7 +1,7 @@
 """What an installation costs: megabytes of each package in a fresh virtual environment.
 
 The wheel is built and installed with pip, as a user would; then each extra of ``EXTRAS`` is added,
-and counts what it brings (``deep`` and ``spark`` bring up to gigabytes, and are left out).
+and counts what it installs (up to gigabytes for ``deep`` and ``spark``, which are left out).
 Megabytes are millions of bytes of all files of a package, compiled bytecode included; pip itself
 does not count. ``--quick``: the base alone.
 """
@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("plot", "arrow", "lightgbm", "excel", "postgres", "onnx")
 MOST_MB = 700  #: of the base
-LARGE_MB = 10  #: of a package that is told by itself
+LARGE_MB = 10  #: of a package that is listed by itself
 _TOOLS = ("pip", "setuptools")  # of the environment itself
 
 

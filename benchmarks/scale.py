@@ -1,6 +1,6 @@
 """One fit, by time and memory, from 100 thousand rows to more than fit into memory, and on Spark.
 
-fit     AUUC-max in memory and from Parquet files, without a choice of the norm and as it comes;
+fit     AUUC-max in memory and from Parquet files, without a choice of the norm and by default;
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
 command ``auucmax fit`` with its defaults, and of AUUC-max alone, from Parquet and from CSV

@@ -181,7 +181,7 @@ def summary(lines: list[Line]) -> str:
 
 
 def claims(lines: list[Line]) -> list[page.Claim]:
-    """The paper's conjecture that a learnt representation improves AUUC-max."""
+    """The paper's conjecture that a learned representation improves AUUC-max."""
     arena = Arena(lines)
     found = _learnt_means(arena)
     if not found:
@@ -190,7 +190,7 @@ def claims(lines: list[Line]) -> list[page.Claim]:
     better = [model for model, mean in found.items() if mean.value > TOLD * mean.error]
     return [
         page.Claim(
-            "Conjecture: a learnt representation improves AUUC-max",
+            "Conjecture: a learned representation improves AUUC-max",
             f"Z against the ensemble whose leaves or log-odds it gets: {said}. Its constraint was "
             f"chosen to be 0, no change, in {_share_of_zero(arena)} of the fits",
             f"for {', '.join(better)}" if better else "does not show",
@@ -252,7 +252,7 @@ def _models_text(lines: Sequence[Line]) -> str:
     )
     if said:
         text += (
-            f"Of other libraries ({', '.join(sorted(peers))}), with LightGBM as it comes wherever "
+            f"Of other libraries ({', '.join(sorted(peers))}), with default LightGBM wherever "
             f"they take a model: {'; '.join(said)}. "
         )
     if absent:
@@ -285,7 +285,7 @@ def _trial_table(arena: Arena) -> str:
 
 
 def _check_table(checks: Sequence[Check]) -> str:
-    header = ["trial", f"{AUTO} minus TM", "at least -1", "best mean", f"{AUTO} minus it", "told"]
+    header = ["trial", f"{AUTO} minus TM", "at least -1", "best mean", f"{AUTO} minus it", "clear"]
     rows = [
         [
             check.trial,
@@ -305,8 +305,8 @@ def _check_text(checks: Sequence[Check]) -> str:
     first = sum(check.best == AUTO for check in checks)
     text = (
         f"On {len(checks)} trials {AUTO} is more than 1 Z below TM on "
-        f"{_listed([c.trial for c in low])}, has the best mean on {first}, and can be told from "
-        f"the best (behind it by more than {TOLD:g} standard errors of the paired difference, for "
+        f"{_listed([c.trial for c in low])}, has the best mean on {first}, and is clearly "
+        f"below the best (by more than {TOLD:g} standard errors of the paired difference, for "
         f"one pair) on {_listed([f'{c.trial} (behind {c.best})' for c in told])}.\n"
     )
     return text
@@ -358,8 +358,8 @@ def _regret_line(arena: Arena) -> str:
 def _notes(arena: Arena) -> str:
     said = [
         "In brackets: of a family the closed-form standard error of the difference to TM given the "
-        "fitted scores, its variance counted twice since the halves have taught each other, "
-        "averaged over splits and trials as if they told the same; so it is an upper limit. "
+        "fitted scores, its variance counted twice since each half trains a model for the other, "
+        "averaged over splits and trials as if they were fully dependent; so it is an upper limit. "
         "Splits: how many halvings were run, fewest and most of any model; a split is two fits. "
         "random: a ranking by chance, half of the average effect."
     ]
@@ -424,8 +424,8 @@ def _learnt(arena: Arena) -> list[str]:
     text = (
         "auto + leaves, auto + logits: to the score of the ensemble w.phi(x) is added, phi the "
         "leaves of its trees or the log-odds of its members, w by AUUC-max on rows that the "
-        "ensemble has not learnt from (4 folds, whose models are averaged); ||w|| <= Lambda, "
-        "Lambda by AUUC of rows that w has not learnt from, and 0 leaves the ensemble as it is. "
+        "ensemble was not trained on (4 folds, whose models are averaged); ||w|| <= Lambda, "
+        "Lambda by AUUC of rows that w was not trained on, and 0 leaves the ensemble as it is. "
         "net: a network of two layers of 64, fitted by likelihood; AUUCNet: the same, moved "
         "further by the gradient of AUUC-max's objective while the AUUC of rows kept apart "
         "improves. Cells: Z against TM, and against auto with its standard error. "
@@ -437,7 +437,7 @@ def _learnt(arena: Arena) -> list[str]:
             f"in {_share_of_zero(arena)} of the fits."
         )
     header = ["Z against TM / auto", "splits", *LEARNT]
-    return ["## A learnt representation under AUUC-max\n", page.table(header, rows), text + "\n"]
+    return ["## A learned representation under AUUC-max\n", page.table(header, rows), text + "\n"]
 
 
 def _both(arena: Arena, trial: str, model: str) -> str:

@@ -358,7 +358,7 @@ def _reading(figure: Figure2) -> str:
         f"for {'; '.join(useless)}. Always negative, and so of no use at all: "
         f"{'; '.join(negative) if negative else 'none'}. Certifying the gain itself is easier than "
         f"AUUC: see the page on tightness. PAC-Bayes bounds speak of a scorer drawn around the "
-        f"fitted one, whose AUUC is lower. Splits share rows, so shares of splits do not tell how "
+        f"fitted one, whose AUUC is lower. Splits share rows, so shares of splits do not show how "
         f"often a bound fails on new data; the page on coverage does.\n"
     )
 

@@ -178,7 +178,7 @@ def claims(lines: Sequence[Line]) -> list[page.Claim]:
     return [
         page.Claim(
             "Table 7: on CU2-1M no method is significantly better than another",
-            f"On {rows}, {len(apart)} of {len(pairs)} pairs are told apart (widened intervals)",
+            f"On {rows}, {len(apart)} of {len(pairs)} pairs differ clearly (widened intervals)",
             ("no" if apart else "yes") if own[0]["trial"] == REAL else "the file was not at hand",
         )
     ]

@@ -27,9 +27,9 @@ HEAD = """\
 # Results
 
 Written by `python -m experiments all --render` from the JSON lines in `experiments/results`, and
-not edited by hand; every number comes of a command of this repository, which its page in the
+not edited by hand; every number comes from a command of this repository, which its page in the
 appendix names. The trials are those of [datasets](results/datasets.md). "The paper" is Betlei,
-Diemert and Amini, arXiv 2012.09897; TM is two models, one an arm. AUUC is that of test rows with
+Diemert and Amini, arXiv 2012.09897; TM is two models, one per arm. AUUC is that of test rows with
 joint ranking; a random ranking has half the average effect. Splits of a trial share its rows:
 spreads and intervals over splits describe the splits, and say less about another sample of people
 than their size suggests; a *widened* interval allows for it (Nadeau and Bengio 2003).
@@ -38,7 +38,7 @@ than their size suggests; a *widened* interval allows for it (Nadeau and Bengio 
 #: Title, and what is made of the lines of which experiment.
 SECTIONS = (
     ("Which model ranks best on real trials", (("arena", arena_page.summary),)),
-    ("Which outcome to learn from to rank by money", (("money", money.summary),)),
+    ("Which outcome to train on to rank by money", (("money", money.summary),)),
     ("Who gets which of several treatments", (("arms", arms.summary),)),
     (
         "Intervals and certificates",

@@ -135,7 +135,7 @@ def render(lines: list[Line]) -> str:
         _table(lines),
         _text(lines),
         "The treated are not a random part of the children: a group of them was removed to make "
-        "the arms unlike. AUUC from outcomes compares arms as if they were alike, so it is off by "
+        "the arms differ. AUUC from outcomes compares arms as if they did not, so it is off by "
         "what the arms differ in; so are the models that rest on a known share of treated (MOM, "
         "MML). This data shows whether effects are estimated, not how a randomised trial goes.\n",
     ]
@@ -230,8 +230,8 @@ def _text(lines: Sequence[Line]) -> str:
     alike = [m for m, gap in gaps.items() if gap.mean() <= _half_width(gap)]
     if alike:
         said.append(
-            f"Over the replications its gain cannot be told from that of {_listed(alike)} (paired "
-            f"95% interval)."
+            f"Over the replications its gain does not differ clearly from that of {_listed(alike)} "
+            f"(paired 95% interval)."
         )
     elif len(ranks) > 1:
         said.append("Its gain is above that of every other model (paired 95% intervals).")

@@ -229,7 +229,7 @@ def render(lines: list[Line]) -> str:
         page.made_by(NAME, lines, "simulation"),
         f"{len(sums)} of the {n_cells} cells have been run, with at least {min(trials):,} of "
         f"{REPETITIONS:,} trials each: a rate of 5% has a standard error of up "
-        f"to {error:.1%}, so some cells are outside by chance. The score tells something of the "
+        f"to {error:.1%}, so some cells are outside by chance. The score is informative about the "
         f"effect, and the truth is known exactly. Misses of {page.share(LEVEL)} intervals over "
         f"*all* trials, and in brackets the part of the intervals (of the band: of its shares) "
         f"that was declined because an arm has too few rows or responders. Bold: outside "

@@ -178,7 +178,7 @@ def _what(lines: Sequence[Line], whole: int) -> str:
         f"figures use. Risk is 1 - the employment rate if the top-ranked share were trained and "
         f"the others not, on the {rows:.0f} randomised test rows of a split. Shares go in steps "
         f"of .025. An average over splits, and beside the lowest risk 1.96 closed-form standard "
-        f'errors of a single test part. "Not told from it": shares whose risk is not above the '
+        f'errors of a single test part. "No clear difference": shares whose risk is not above the '
         f"lowest by more than the 95% interval of the paired difference, which allows for splits "
         f"that share rows (Nadeau and Bengio, 2003); other intervals with ± are of that kind too. "
         f"The lowest point of a curve is chosen after the fact and so looks better than it is: "
@@ -188,7 +188,8 @@ def _what(lines: Sequence[Line], whole: int) -> str:
 
 def _table(found: dict[str, Curve]) -> str:
     header = [
-        "model", "splits", "lowest at share", "risk there", "not told from it", "chosen elsewhere",
+        "model", "splits", "lowest at share", "risk there", "no clear difference",
+        "chosen elsewhere",
         *(f"at {share:g}" for share in SHOWN), "lowest - treat all", "sign rule: share", "risk",
         "AUUC - random",
     ]  # fmt: skip
@@ -235,7 +236,7 @@ def claims(lines: Sequence[Line]) -> list[page.Claim]:
     return [
         page.Claim(
             f"Figure 4: on Jobs the risk is lowest for {claimed}",
-            f"{lowest}; hardly any share can be told from another",
+            f"{lowest}; hardly any two shares differ clearly",
             "yes" if all(shows) else "no" if not any(shows) else "in part",
         )
     ]
@@ -310,5 +311,5 @@ def _legend() -> list[Line2D | Patch]:
         Line2D([], [], color="0.55", ls="--", label="random ranking"),
         Patch(color="0.93", label="its 95%, one test part"),
         Line2D([], [], color="none", marker="o", mec="black", ms=7, label="lowest mean risk"),
-        Line2D([], [], color="0.55", lw=2, label="not told from it"),
+        Line2D([], [], color="0.55", lw=2, label="no clear difference"),
     ]

@@ -165,7 +165,7 @@ def render(lines: list[Line]) -> str:
 def summary(lines: list[Line]) -> str:
     """For the first page."""
     return (
-        f"Hillstrom's customers are ranked by spend, with models that learnt from visits, "
+        f"Hillstrom's customers are ranked by spend, with models trained on visits, "
         f"conversions or spend. {_verdict(lines).rstrip()} All tables: "
         f"[{NAME}]({page.address(NAME)}).\n"
     )
@@ -174,8 +174,8 @@ def summary(lines: list[Line]) -> str:
 def _what_is_shown(lines: Sequence[Line]) -> str:
     splits = len({line["split"] for line in lines})
     return (
-        f"Models learn from one half of the trial, from visits (0/1), conversions (0/1) or spend, "
-        f"and rank the other half; {splits} random splits, both ways. Rankings are judged by "
+        f"Models are trained on one half of the trial, on visits (0/1), conversions (0/1) or "
+        f"spend, and rank the other half; {splits} random splits, both ways. Rankings are judged by "
         f"spend: AUUC in dollars per 100 people, adjusted for the spend that a model of the other "
         f"half expects. {REFERENCE}: two logistic models, of spend two linear ones; SI: "
         f"`ShrunkInteractions`; HB: `BoostedEffect`; {AUTO}: `UpliftEnsemble` of both; AUUCMax "
@@ -206,8 +206,8 @@ def _verdict(lines: Sequence[Line]) -> str:
     above = f"Above it on both trials: {', '.join(both)}" if both else "None is above it on both"
     return (
         f"**Differences to two models of visits that are beyond noise ({TOLD} standard errors): "
-        f"{which}.** The largest is {largest:.1f} standard errors. {above}. What is not beyond "
-        f"noise does not tell which is better: the tables are mostly in the order of chance.\n"
+        f"{which}.** The largest is {largest:.1f} standard errors. {above}. Differences "
+        f"within noise do not show which is better: the order of the tables is mostly chance.\n"
     )
 
 

@@ -229,8 +229,8 @@ _HOW_IT_CAME = """\
 no independent test of them. A first closed form, with scores that are effects with noise,
 promised too narrow intervals, for such scores have other base rates at both ends: most cases now
 have scores of the log-odds, for which the formula is meant, and the two of the other kind are
-told the error of a pilot. The certificate of the second pilot was promised 5.8 points too little
-until clusters and other reasons of a larger variance were told apart. Cases that played no part in
+given the error of a pilot. The certificate of the second pilot was promised 5.8 points too little
+until clusters were separated from other reasons of a larger variance. Cases that played no part in
 this are in `tests/campaign/test_plan.py`. Without a pilot, the power of scores that go with the
 base rate is promised too high.
 """
@@ -261,7 +261,7 @@ def render(lines: list[Line]) -> str:
             f"power is below 1 percentage point, that of a certificate, of which "
             f"{LINES * CERTIFIED} a case were made, about 1.5. Scores are fixed before the trial: "
             f"effects on the log-odds (continuous outcomes: effects) with noise, where the plan is "
-            f"told base rate, effect, gain and treated share only. `pilot`: effects with noise, "
+            f"given base rate, effect, gain and treated share only. `pilot`: effects with noise, "
             f"and the plan also knows the standard error of a pilot. `effect`: the average effect. "
             f"Intervals at 95%, certificates at delta .05. The price of a certificate beyond the "
             f"normal quantile was fitted to other simulated trials; the rest is closed form.\n",

@@ -224,7 +224,7 @@ def summary(lines: list[Line]) -> str:
 
 def _said_of_simulation() -> str:
     return (
-        f"Where the truth is known: {N_CHUNKS} chunks, a linear score learnt from all chunks "
+        f"Where the truth is known: {N_CHUNKS} chunks, a linear score trained on all chunks "
         f"before, delta = {DELTA:g}. Share of trials whose bound is above the mean over the four "
         f"models of what it bounds, and the mean distance between the two.\n"
     )
@@ -249,9 +249,9 @@ def _title(trial: str, lines: Sequence[Line]) -> str:
     return (
         f"## {trial}, {MODEL}: {len(lines)} orders of {lines[0]['rows']:,} rows\n\n"
         f"Two logistic models. Progressive: {N_CHUNKS} chunks; certified is the mean of the models "
-        f"that learnt from 20% to 80% of the rows, and the gap is to the mean of their estimates "
+        f"trained on 20% to 80% of the rows, and the gap is to the mean of their estimates "
         f"(of outcomes minus their mean, as `certify` prints them). "
-        f"Hold-out: one model that learnt from {1 - HOLD_OUT:.0%}, certified on the other "
+        f"Hold-out: one model trained on {1 - HOLD_OUT:.0%}, certified on the other "
         f"{HOLD_OUT:.0%}; normal is no guarantee. Means over orders, which share their rows.\n"
     )
 

@@ -159,7 +159,7 @@ def claims(lines: Sequence[Line]) -> list[page.Claim]:
             f"Table 1: AUUC-max (s_poly, by the bound) is {printed:.5f} above TM",
             f"{page.signed(against.mean)}, widened {page.signed(wide.low)} to "
             f"{page.signed(wide.high)}",
-            "no" if against.high < 0 else "yes" if against.low > 0 else "not told",
+            "no" if against.high < 0 else "yes" if against.low > 0 else "not clear",
         ),
         page.Claim(
             "Choosing Lambda by the bound is as good as by cross-validation",
@@ -178,7 +178,7 @@ def claims(lines: Sequence[Line]) -> list[page.Claim]:
         page.Claim(
             "Table 6: AUUC-max has the lowest policy risk up to a share of .3, SDR from .4 on",
             f"{'So it is here' if holds else 'Not so here'}: risks of the three differ by at most "
-            f"{apart:.4f}, and one split tells them to ± {half:.4f}",
+            f"{apart:.4f}, and the error of one split is ± {half:.4f}",
             "yes" if holds else "no",
         ),
     ]

@@ -258,7 +258,7 @@ def test_the_page_says_what_was_run():
     assert "The Criteo file was not at hand." in said
     assert "Not run: SI," in said
     assert "regret" not in said
-    assert "learnt representation" not in said
+    assert "learned representation" not in said
     assert "number 1 of 3." in arena_page.summary(lines)
     assert arena_page.claims(lines) == []
     random.Random(0).shuffle(lines)

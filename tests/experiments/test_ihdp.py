@@ -106,7 +106,7 @@ def test_the_text_is_chosen_by_the_lines():
         in said
     )
     said = ihdp.render(made_up({"TM": 0.6, "DDR": 0.605}, {"TM": 0.8, "DDR": 0.8}))
-    assert "cannot be told from" in said
+    assert "does not differ clearly from" in said
     assert "ranks best (80% of the best gain) and has, with " in said
 
 

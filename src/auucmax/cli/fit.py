@@ -42,7 +42,7 @@ def check(
         Path | None, typer.Option(help="Also write an HTML page with arms, balance and columns.")
     ] = None,
 ) -> Answer:
-    """Check a trial: was it randomised, how large is the effect, and which effect could it detect?
+    """Check a trial: was it randomised, what was the effect, how small an effect could it detect?
 
     Tests every column known before treatment, whether or not a model may use it. The check
     compares the share of rows without an outcome between arms, then drops them. The exit code is 1
