@@ -25,14 +25,13 @@ class Feature:
     """One encoded column: numbers, or the codes of its ``levels``.
 
     Missing values are NaN among numbers and -1 among codes. ``kind`` is "category" for codes. Dates
-    are stored as days after ``start``, the first date in days since 1970.
+    are days since 1970.
     """
 
     name: str
     values: NDArray[Any]
     kind: str
     levels: tuple[str, ...] = ()
-    start: float | None = None
 
     @property
     def missing(self) -> Bools:
@@ -69,7 +68,6 @@ def encode(X: pd.DataFrame) -> tuple[list[Feature], list[str]]:
 def _encode_column(name: str, column: pd.Series) -> Feature | str:
     """The encoded feature, or the reason why there is none."""
     numbers: NDArray[Any] | None = None
-    start = None
     try:
         if column.dtype == object:
             column = column.infer_objects()
@@ -96,11 +94,7 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
             levels.append(f"({len(others)} others)")
         feature = Feature(name, places.astype(np.int32)[codes], "category", tuple(levels))
     else:
-        if kind == "date":
-            # fmin leaves NaN out, and has nothing to say where all are.
-            start = float(np.fmin.reduce(numbers, initial=np.inf))
-            numbers = numbers - start
-        feature = Feature(name, numbers, kind, start=start)
+        feature = Feature(name, numbers, kind)
     known = feature.values[~feature.missing]
     if known.size == 0:
         return f"{name} (it has no values)"
@@ -188,7 +182,7 @@ def _of_feature(feature: Feature, most: int) -> Binned:
             names = [*names[: most - 1], "others"]
         return Binned(name, code, tuple(names))
     # Dates count from a fixed day, since the first one may be one person's.
-    values = feature.numbers() + (feature.start or 0.0)
+    values = feature.numbers()
     is_known = ~np.isnan(values)
     known = values[is_known]
     distinct, count = np.unique(known, return_counts=True)

@@ -24,7 +24,7 @@ from auucmax._validation import (
 from auucmax.data.reading import read_sample, table_of
 from auucmax.data.tables import check_columns
 from auucmax.data.trial import Lost, Trial
-from auucmax.encoding.kinds import arm_text, kind_of, outcome_kind, outcome_numbers
+from auucmax.encoding.kinds import arm_text, kind_of, moments_of, outcome_kind, outcome_numbers
 from auucmax.results import Kind, Outcome, Roles
 
 FEWEST_ROWS = 40  #: of an arm among several; one with fewer is left out
@@ -274,8 +274,8 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     """
     if n_missing := int(column.isna().sum()):
         raise missing_values(name, n_missing)
-    if isinstance(column.dtype, pd.DatetimeTZDtype):
-        column = column.dt.tz_convert(None)  # one moment is one id in every time zone
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        column = moments_of(column).dt.tz_localize(None)  # one moment is one id in every time zone
     values = column.to_numpy()
     if values.dtype == object and any(map(pd.api.types.is_list_like, values)):
         raise InputError(name, "numbers or texts", "lists or the like", "Name another column.")

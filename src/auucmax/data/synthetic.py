@@ -5,7 +5,6 @@ They come with the true effects, and the population AUUC of any score.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,8 +30,7 @@ from auucmax.data.trial import Trial
 BLOCK = 2**16
 # A list cannot collide with an integer seed, so no trial shares its rows with the evaluation.
 EVALUATION_SEED = [20121, 9897]
-FIRST_EVALUATION = 2**17
-LARGEST_EVALUATION = 2**24
+EVALUATION_BLOCK = 2**17
 
 
 @dataclass(frozen=True)
@@ -144,11 +142,11 @@ class Population:
         tau = (treated - control).ravel()
         return self.ate / 2 + _rank_covariance(tau, tau, np.outer(weight, weight).ravel())[0]
 
-    def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
+    def auuc(self, score: Any) -> float:
         """Population AUUC of a score; see :meth:`auuc_with_error`."""
-        return self.auuc_with_error(score, tolerance=tolerance)[0]
+        return self.auuc_with_error(score)[0]
 
-    def auuc_with_error(self, score: Any, *, tolerance: float = 1e-4) -> tuple[float, float]:
+    def auuc_with_error(self, score: Any, *, n_rows: int = 2**19) -> tuple[float, float]:
         """Population AUUC of a score, with its simulation standard error.
 
             AUUC(f) = E[tau(X) G(f(X))] = ate/2 + Cov(tau(X), G(f(X)))
@@ -156,13 +154,7 @@ class Population:
         with G the mid-distribution function of f(X): the limit of the joint and of the separate
         AUUC as the trial grows. The covariance is taken over a fixed sample of rows with their
         true effects, so the outcomes add no noise; its error is reduced by that of the true effect
-        as a score, whose AUUC is known. The sample grows until four standard errors are below
-        ``tolerance``, or to 2^24 (16.8 million) rows.
-
-        A score that is independent of the effect needs about (1.16 sd / tolerance)^2 rows, sd the
-        standard deviation of the effects, and a good one far fewer. So 1e-4 may be out of reach
-        where sd is above 0.25; the value at 2^24 rows is then returned with a UserWarning. Ask for
-        a ``tolerance`` in proportion to sd.
+        as a score, whose AUUC is known.
 
         Parameters
         ----------
@@ -170,37 +162,22 @@ class Population:
             ``score(X)`` or ``score.predict(X)``: a number for each row of a frame with the columns
             ``feature_names`` (an array for a model that was fitted on one). It has to be a
             function of the row: it is called on one block of rows after another.
-        tolerance : float, default 1e-4
-            Wanted absolute error, four standard errors.
+        n_rows : int, default 524,288
+            Rows of the sample. Of a score that knows nothing of the effect the standard error is
+            about .29 sd / sqrt(n_rows), with sd the standard deviation of the effects.
 
         Returns
         -------
         value, standard_error : float
         """
-        check_positive(tolerance, "tolerance", "1e-4 is usual.")
-        n_rows = FIRST_EVALUATION
-        while True:
-            value, error = self._estimate(score, n_rows)
-            if 4 * error <= tolerance:
-                return value, error
-            if n_rows == LARGEST_EVALUATION:
-                warnings.warn(
-                    f"The AUUC was wanted to {tolerance:g}; {n_rows:,} rows give a standard error "
-                    f"of {error:.1g}. Ask for a larger tolerance, or read auuc_with_error.",
-                    stacklevel=2,
-                )
-                return value, error
-            wanted = n_rows * max(2.0, 1.1 * (4 * error / tolerance) ** 2)
-            n_rows = int(min(LARGEST_EVALUATION, wanted))
-
-    def _estimate(self, score: Any, n_rows: int) -> tuple[float, float]:
+        n_rows = check_whole(n_rows, "n_rows", 2)
         predict = getattr(score, "predict", score)
         # A model that was fitted on an array would warn of the names of a frame.
         unnamed = hasattr(score, "n_features_in_") and not hasattr(score, "feature_names_in_")
         rng = np.random.default_rng(EVALUATION_SEED)
         tau, values = np.empty(n_rows), np.empty(n_rows)
-        for start in range(0, n_rows, FIRST_EVALUATION):
-            part = slice(start, min(start + FIRST_EVALUATION, n_rows))
+        for start in range(0, n_rows, EVALUATION_BLOCK):
+            part = slice(start, min(start + EVALUATION_BLOCK, n_rows))
             X = rng.standard_normal((part.stop - start, self.n_features))
             tau[part] = self.uplift(X)
             frame = pd.DataFrame(X, columns=list(self.feature_names), copy=False)

@@ -148,7 +148,7 @@ def describe_drivers(
                     difference=None
                     if top is None or rest is None or not scale
                     else (top - rest) / scale,
-                    is_date=feature.start is not None,
+                    is_date=feature.kind == "date",
                 )
             )
     found.sort(key=lambda one: -abs(one.correlation or 0.0))
@@ -166,7 +166,7 @@ def _mean(values: Floats, part: Floats, feature: Feature) -> float | None:
     about = part @ values if feature.levels else part.sum()
     if about < LEAST_ROWS - 1e-6:
         return None
-    return float(np.average(values, weights=part)) + (feature.start or 0.0)
+    return float(np.average(values, weights=part))
 
 
 def linear_terms(coef: Floats, names: Sequence[str], deviation: Floats) -> tuple[Term, ...]:
