@@ -24,10 +24,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
 from auucmax._validation import Bools, Floats
 from auucmax.certificates.blocks import ArmMeans, BlockDesign, Indices, block_floor, dense_ranks
@@ -48,20 +49,12 @@ _weight = np.where((HORIZONS * BLOCK_ROWS > 1e3) & (HORIZONS * BLOCK_ROWS < 1e6)
 LOG_WEIGHTS = np.log(_weight / _weight.sum())
 
 
-@dataclass(frozen=True)
-class _InJson:
-    """Serialise arrays as lists with pydantic."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(
-            lambda own: np.asarray(own, dtype=np.float64),
-            serialization=core_schema.plain_serializer_function_ser_schema(np.ndarray.tolist),
-        )
-
-
-_Floats = Annotated[Floats, _InJson()]
+#: Arrays are lists in JSON.
+_Floats = Annotated[
+    Floats,
+    PlainValidator(lambda own: np.asarray(own, dtype=np.float64)),
+    PlainSerializer(lambda own: own.tolist()),
+]
 
 
 @dataclass(frozen=True, eq=False)

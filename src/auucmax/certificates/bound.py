@@ -123,12 +123,8 @@ def paper_bound(
             "y should be 0 or 1 for the paper's bound, got other values. Use a binary outcome, or "
             "choose hyper-parameters by cross-validation."
         )
-    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-    counts = [
-        float(weight[arm & (rows.y == value)].sum())
-        for arm in (rows.treated, ~rows.treated)
-        for value in (1, 0)
-    ]
+    cell = 2 * ~rows.treated + (rows.y == 0)
+    counts = np.bincount(cell, rows.weight, minlength=4).tolist()
     gap = paper_gap(*counts, norm=norm, radius=radius, delta=delta, control_count=control_count)
     auuc = auuc_score(
         rows.y, rows.score, treatment=rows.treated, ranking="separate", sample_weight=rows.weight

@@ -269,15 +269,12 @@ def _by_folds(
             name: v[part] if name in _COLUMNS and np.ndim(v) else v for name, v in options.items()
         }
         share = part.mean()
-        levels = Levels.of(
-            y[part],
-            score[part],
-            treatment=treated[part],
-            sample_weight=None if weight is None else weight[part],
-            outcome_model=own.get("outcome_model"),
-            propensity=own.get("propensity"),
-            groups=own.get("groups") if method == "asymptotic" else None,
-        )
+        known: dict[str, Any] = {name: own.get(name) for name in ("outcome_model", "propensity")}
+        if weight is not None:
+            known["sample_weight"] = weight[part]
+        elif groups is not None:
+            known["groups"] = own["groups"]
+        levels = Levels.of(y[part], score[part], treatment=treated[part], **known)
         estimates += share * np.array([levels.auuc(), levels.gain()])
         if method == "asymptotic":
             limits = _normal_limits(levels, delta / (n_candidates * len(labels)))

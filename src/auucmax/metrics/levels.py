@@ -316,11 +316,9 @@ class Levels:
         psi, none = inference.row_terms(self.centred, ranking)
         psi -= inference.row_terms(other.centred, ranking)[0].take(place)
         contrast = self.ranked.middle_ranks() - other.ranked.middle_ranks().take(place)
-        ours, theirs = (
-            sum(part.area() for part in levels.centred.parts(ranking)) for levels in (self, other)
-        )
         spread = Spread.of(self._moments(self.centred, psi, none))
-        return self._test(float(ours - theirs), spread, contrast, level, cross_fitted)
+        estimate = self.gain(ranking) - other.gain(ranking)  # the average effect cancels
+        return self._test(estimate, spread, contrast, level, cross_fitted)
 
     def curve(
         self, ranking: RankingKind = "joint", *, centred: bool = False
@@ -448,13 +446,13 @@ class Levels:
                     if part.squares is None and not is_binary:
                         moments[-1] = segments.moments(factors)
                 n = segments.in_top_counts(np.ones(len(part.y), bool))
-                some, others = n, n
+                won = segments.sums(part.arm_outcome(arm))
                 if is_binary:
-                    won = segments.sums(part.arm_outcome(arm))
-                    some, others = won @ in_top, n - won @ in_top
                     rare = won if centre <= 0.5 else segments.rows() - won
                     turned = sign if centre <= 0.5 else -sign
                     sums.append((rows, (rare @ in_top, rare @ in_top**2), turned))
+                # With bins, responders are known for 0/1 outcomes only, and needed for these.
+                some, others = won @ in_top, n - won @ in_top
                 if part.squares is None:
                     chosen = part.responds
                     if chosen is None:
