@@ -176,8 +176,8 @@ def _what_is_shown(lines: Sequence[Line]) -> str:
     return (
         f"Models are trained on one half of the trial, on visits (0/1), conversions (0/1) or "
         f"spend, and rank the other half; {splits} random splits, both ways. Rankings are judged "
-        f"by spend: AUUC in dollars per 100 people, adjusted for the spend that a model of the other "
-        f"half expects. {REFERENCE}: two logistic models, of spend two linear ones; SI: "
+        f"by spend: AUUC in dollars per 100 people, adjusted for the spend that a model of the "
+        f"other half expects. {REFERENCE}: two logistic models, of spend two linear ones; SI: "
         f"`ShrunkInteractions`; HB: `BoostedEffect`; {AUTO}: `UpliftEnsemble` of both; AUUCMax "
         f"on visits and conversions. Of spend SI and HB learn whether somebody buys, times one "
         f"amount (`auucmax.estimators.targets`): as a ranking this is mostly what they learn from "
