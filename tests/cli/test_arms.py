@@ -1,9 +1,12 @@
 """Several arms in every command: the same options, one entry per arm in every result."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import result_of, run
 from tests.model.arms_table import arms_table
+
+from auucmax.model import load
 
 COST = "--cost mail=1,phone=2"
 
@@ -97,3 +100,30 @@ def test_bad_input_names_the_option(trial, tmp_path, line, word):
     (told,) = [text for text in result.stderr.splitlines() if not text.startswith("note: ")]
     assert word in told
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.gate
+def test_a_list_of_several_arms_goes_through_every_command(tmp_path):
+    """People are assigned, outcomes are joined to the list, and nothing is renamed."""
+    people = arms_table(3_000).drop(columns=["arm", "visit"])
+    people.to_csv(tmp_path / "people.csv", index=False)
+    how = "--id person --arms none=.2,mail=.5,phone=.3 --key spring"
+    assert run(f"assign {tmp_path}/people.csv {how} -o {tmp_path}/list.csv").exit_code == 0
+    table = people.merge(pd.read_csv(tmp_path / "list.csv"), on="person")
+    rate = 0.2 + 0.3 * ((table["arm"] == "mail") & (table["age"] < 45))
+    table["visit"] = (np.random.default_rng(0).random(len(table)) < rate).astype(int)
+    table[:2_000].to_csv(tmp_path / "trial.csv", index=False)
+    table[2_000:].to_csv(tmp_path / "new.csv", index=False)
+    named = f"{tmp_path}/trial.csv -t arm --control none -y visit --id person --propensity chance"
+    assert run(f"check {named}").exit_code == 0
+    result = run(f"fit {named} -m tm --budget .3 -o {tmp_path}/m.model")
+    assert result.exit_code == 0, result.output
+    columns = dict(load(tmp_path / "m.model").roles.propensity)
+    assert columns == {"mail": "chance mail", "phone": "chance phone"}
+    for more in ("", " --propensity chance"):
+        assert run(f"evaluate {tmp_path}/m.model {tmp_path}/new.csv{more}").exit_code == 0
+    by_arm = ["--propensity", "mail=chance mail,phone=chance phone"]
+    same = run("evaluate", f"{tmp_path}/m.model", f"{tmp_path}/new.csv", *by_arm)
+    assert same.exit_code == 0, same.output
+    one = run(f"fit {named} --treated mail -m tm -o {tmp_path}/one.model")
+    assert one.exit_code == 0, one.output

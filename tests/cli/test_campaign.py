@@ -181,17 +181,6 @@ def test_no_other_command_replaces_the_state(tmp_path, rows, files, line):
     assert state.read_bytes() == before
 
 
-def test_the_first_look_needs_its_options(tmp_path, rows):
-    state = tmp_path / "trial.state"
-    for line, word in (
-        (f"--state {state} -t mail -y visit --score-column score", "--date"),
-        (f"--state {state} --score-column score --date sent", "--treatment"),
-        (f"--state {rows} {LOOK}", "another file than the input"),
-    ):
-        assert one_line(run(f"monitor {rows} {line}"), word)
-    assert not state.exists()
-
-
 def test_arms_that_are_not_as_designed_stop_the_trial(tmp_path, rows):
     line = f"monitor {rows} --state {tmp_path}/s {LOOK} --treated-share 0.6 {LATER}"
     for _ in range(2):  # and at every later look

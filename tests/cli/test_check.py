@@ -1,6 +1,5 @@
 """``auucmax check``: exit codes, arms, groups, the page, and the numbers of the effect."""
 
-import pandas as pd
 import pytest
 from scipy.stats import norm
 from tests.cli.commands import ALL_BUT_PERSON, numbers, result_of, run
@@ -36,19 +35,6 @@ def test_planned_shares_are_tested_for_one_arm_and_several(files):
         refused = run(f"{line} --expected-share {share}")
         assert refused.exit_code == 2
         assert "--expected-share" in refused.stderr
-
-
-def test_a_failed_check_is_a_reason_and_a_next_step(files, tmp_path):
-    table = pd.read_csv(files.trial)
-    table["sent"] = (table["arm"] == "mail").astype(int)
-    table.to_csv(tmp_path / "sent.csv", index=False)
-    assert run(f"check {tmp_path}/sent.csv {ALL_BUT_PERSON}").exit_code == 1
-    fitted = run(f"fit {tmp_path}/sent.csv {ALL_BUT_PERSON} -o {tmp_path}/m.model")
-    assert (fitted.exit_code, fitted.stdout) == (1, "")
-    lines = [line for line in fitted.stderr.splitlines() if not line.startswith("note: ")]
-    assert len(lines) == 2
-    assert "sent" in lines[0]
-    assert not (tmp_path / "m.model").exists()
 
 
 def test_a_page_shows_the_check(files, tmp_path):

@@ -61,16 +61,6 @@ def test_another_control_may_be_named(two, tmp_path):
     assert effect_in(look)["upper"] < 0
 
 
-def test_of_more_labels_all_others_are_arms(three, tmp_path):
-    named = result_of(f"check {three} {TRIAL} --control control")
-    assert result_of(f"check {three} {TRIAL}") == named
-    assert [arm["arm"] for arm in named["arms"]] == ["mail", "phone"]
-    look = result_of(f"monitor {three} --state {tmp_path}/s {LOOK}")
-    assert [arm["arm"] for arm in look["arms"]] == ["mail", "phone"]
-    again = run(f"monitor {three} --state {tmp_path}/s --as-of 2026-06-01")
-    assert again.exit_code == 0, again.output  # the state knows the control
-
-
 def test_empty_cells_are_no_label(two):
     table = pd.read_csv(two)
     table.assign(arm=table["arm"].where(table["arm"] == "a-mail")).to_csv(two, index=False)

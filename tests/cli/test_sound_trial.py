@@ -3,15 +3,14 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
-from tests.cli.commands import FIT, NAMED, numbers, result_of, run
+from tests.cli.commands import FIT, numbers, result_of, run
 from tests.model.trial_table import trial_table
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Those who spend more are treated more often; columns of after; lost rows; a relapse."""
+    """Those who spend more are treated more often; columns of after."""
     folder = tmp_path_factory.mktemp("sound")
     table, rng = trial_table(2_400, random_state=4), np.random.default_rng(0)
     mailed = table["arm"] == "mail"
@@ -21,14 +20,6 @@ def tables(tmp_path_factory):
         "sent": table.assign(sent=mailed * 1),
         "paid": table.assign(paid=np.where(table["visit"] == 1, table["spent"], 0.0)),
         "opened": table.assign(opened=mailed & (rng.random(2_400) < 0.3)),
-        "lost": table.assign(visit=table["visit"].mask(mailed & (rng.random(2_400) < 0.2))),
-        "open": table.assign(visit=table["visit"].mask(rng.random(2_400) < 0.1)),
-        "relapse": table.assign(visit=1 - table["visit"]),
-        "cents": table.assign(
-            arm=np.where(rng.random(2_400) < chance, "mail", "none"),
-            cents=table["spent"].rank(method="first").astype(int),
-            pairs=(table["spent"] // 2).astype(int),
-        ).drop(columns="spent"),
         "fair": table,
     }
     for name, frame in found.items():
@@ -77,19 +68,3 @@ def test_a_model_fitted_despite_the_check_has_no_certificate_and_says_so(tables,
     for line in (f"evaluate {model}", listed, f"report {model} -o {tmp_path}/r.html"):
         assert "check" in run(f"{line} --quiet").stdout.splitlines()[0]
     assert 'role="alert"' in (tmp_path / "r.html").read_text()
-
-
-@pytest.mark.gate
-def test_nothing_is_compared_on_rows_that_are_no_trial(tables):
-    result = run(f"compare {tables}/sorted.csv {NAMED} --ignore person --models cvt --json")
-    assert result.exit_code == 1
-    assert "spent" in json.loads(result.stdout)["failed_check"]
-
-
-@pytest.mark.gate
-def test_scores_of_a_table_that_is_no_trial_get_no_certificate(tables):
-    frame = pd.read_csv(tables / "sorted.csv").dropna(subset="age")
-    frame.to_csv(tables / "known.csv", index=False)
-    found = result_of(f"evaluate {tables}/known.csv --score-column age {NAMED}")
-    assert found["failed_check"]
-    assert found["arms"][0]["certificate"] is None

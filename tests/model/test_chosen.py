@@ -147,22 +147,6 @@ def test_excluded_repeated_and_nameless_people(model, new):
         assert caught.value.parameter == "exclude"
 
 
-@pytest.mark.parametrize(
-    ("how", "parameter"),
-    [
-        ({}, "share"),
-        ({"value": 2.0}, "cost"),
-        ({"budget": 3.0}, "budget"),
-        ({"share": 0.3, "budget": 3.0, "cost": 1.0}, "share"),
-        ({"share": 0.3, "limits": Limits(at_most={"mail": 3})}, "limits"),
-    ],
-)
-def test_terms_that_do_not_say_whom_to_treat(model, new, how, parameter):
-    with pytest.raises(InputError) as caught:
-        model.target(new, **how)
-    assert caught.value.parameter == parameter
-
-
 def test_reasons_name_columns(model, new):
     found = model.target(new, share=0.1, reasons=True)
     assert all(found.chosen()["reasons"].str.contains(r"\([+-]\)"))

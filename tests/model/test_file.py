@@ -110,17 +110,6 @@ def ensemble():
     return replace(model, scorers=(scorer,))
 
 
-@pytest.mark.gate
-def test_trees_of_an_ensemble_are_kept_and_score_the_same(ensemble, tmp_path):
-    table = trial_table(700, random_state=4)
-    ensemble.save(tmp_path / "m")
-    again = auucmax.load(tmp_path / "m")
-    np.testing.assert_array_equal(again.predict(table), ensemble.predict(table))
-    assert len(again.scorers[0].formula.members[1].trees) > 0
-    again.save(tmp_path / "n")
-    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
-
-
 BAD_ENSEMBLES = {
     "knots do not increase": ("arm0.0.knots.npy", lambda a: a[:, ::-1]),
     "ranks beyond 1": ("arm0.1.knots.npy", lambda a: a * [[1], [9]]),
@@ -242,11 +231,8 @@ def test_a_newer_version(path):
 @pytest.mark.parametrize("version", [0, 2, 6, True])
 def test_files_of_older_versions_say_to_fit_again(path, version):
     """Their members had other names, and the estimator was a file of another library."""
-    fields = ("model_name", "encoder", "columns", "split", "calibration", "summary")
     plain = {"format": "auucmax model", "version": version, "estimator_hash": "0" * 32}
-    names = ("ids", "rows", "some", "others", "strata", "test")
-    parts = {"header.json": json.dumps(plain | dict.fromkeys(fields)).encode()}
-    parts |= {f"{name}.npy": array_bytes(np.zeros((3, 40))) for name in names}
+    parts = {"header.json": json.dumps(plain).encode(), "ids.npy": array_bytes(np.zeros((3, 40)))}
     path.write_bytes(archive(parts | {"estimator.skops": archive({"schema.json": b"{}"})}))
     assert refused(path) == (
         f"trial.model should be a model file of version {VERSION}, got version {version}. "
@@ -260,33 +246,23 @@ def test_files_of_older_versions_say_to_fit_again(path, version):
         lambda d: d.update(format="auucmax network"),
         lambda d: d.update(version="1"),
         lambda d: d["recipe"].update(model="os.system"),
-        lambda d: d["recipe"].update(model=["auucmax"]),
         lambda d: d["recipe"].update(key="short"),
-        lambda d: d["recipe"].update(n_folds=0),
         lambda d: d["recipe"].update(n_folds=10**9),
         lambda d: d["recipe"].update(hold_out=1.0),
-        lambda d: d["recipe"].update(seed=-1),
-        lambda d: d["recipe"].update(more=1),
         lambda d: d.update(recipe=None),
         lambda d: d.update(more=1),
         lambda d: d.pop("info"),
-        lambda d: d.update(info=[]),
         lambda d: d["scorers"][0].update(calibration={"score": [0], "uplift": [1]}),
-        lambda d: d["scorers"][0].update(calibration="isotonic"),
         lambda d: d["scorers"][0].update(encoder=None),
         lambda d: d["scorers"][0]["encoder"]["columns"].pop(),
         lambda d: d["scorers"][0]["encoder"]["columns"][0].update(name="other"),
-        lambda d: d["scorers"][0].update(slope="x"),
         lambda d: d["scorers"][0].update(slope=1e300),
         lambda d: d["scorers"][0].update(slope=float("nan")),
         lambda d: d["scorers"].clear(),
         lambda d: d["evidence"]["roles"].update(features=["age"]),
-        lambda d: d["evidence"]["roles"].update(arms=["none"]),
         lambda d: d["evidence"]["roles"]["arms"].append("fax"),
         lambda d: d["checksum"].update(rows="7"),
-        lambda d: d["checksum"].update(digits=4),
         lambda d: d.update(checksum=None),
-        lambda d: d.update(evidence=None),
     ],
 )
 def test_contents_that_no_model_wrote(path, change):
@@ -299,15 +275,11 @@ def test_contents_that_no_model_wrote(path, change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda e: e.update(level="high"),
         lambda e: e.update(level=float("nan")),
         lambda e: e.update(basis="hearsay"),
         lambda e: e.pop("policy"),
         lambda e: e["arms"].clear(),
-        lambda e: e["arms"][0].update(certificate={}),
         lambda e: e["arms"][0]["certificate"].update(text=["x"]),
-        lambda e: e["arms"][0]["certificate"].update(gain="x"),
-        lambda e: e["arms"][0]["certificate"].update(delta=None),
         lambda e: e["arms"][0]["auuc"].update(value=None),
         lambda e: e["arms"][0]["rows"].pop(),
         lambda e: e["arms"][0]["ratio"].pop(),
@@ -315,8 +287,6 @@ def test_contents_that_no_model_wrote(path, change):
         lambda e: e["arms"][0]["rivals"][0]["curve"].pop(),
         lambda e: e["arms"][0]["curve"].update(spend=[1, 0]),
         lambda e: e["arms"][0]["curve"]["gain"].pop(),
-        lambda e: e["arms"][0]["curve"].update(costs=[1, 2]),
-        lambda e: e["policy"]["curve"].update(lower="2"),
         lambda e: e["policy"]["curve"]["spend"].reverse(),
         lambda e: e["policy"]["curve"]["shares"][0].append(0.5),
     ],
@@ -389,13 +359,10 @@ def test_an_array_that_says_it_is_larger_than_the_file(path):
 )
 def test_arrays_of_other_shapes_and_types(path, change):
     w = np.load(io.BytesIO(members(path.read_bytes())[COEFFICIENTS]))
-    for name in (COEFFICIENTS,):
-        with np.errstate(all="ignore"):
-            content = array_bytes(change(w))
-        whole = path.read_bytes()
-        rewrite(path, **{name: content})
-        refused(path, "should be a whole model file")
-        path.write_bytes(whole)
+    with np.errstate(all="ignore"):
+        content = array_bytes(change(w))
+    rewrite(path, **{COEFFICIENTS: content})
+    refused(path, "should be a whole model file")
 
 
 def test_arrays_that_are_missing_or_too_many(path):

@@ -13,7 +13,6 @@ from auucmax._errors import InputError
 from auucmax._progress import Work
 from auucmax.data import FailedCheckError
 from auucmax.data.pair import Pair, row_keys
-from auucmax.estimators import TwoModels
 from auucmax.model.folds import cross_fit, train
 from auucmax.model.registry import COMPARABLE, MODELS
 from auucmax.results import Basis, Kind, Missing, Why
@@ -151,22 +150,6 @@ def test_options_that_do_not_fit_one_arm(table, options, parameter):
     with pytest.raises(InputError) as caught:
         fit(few, **options)
     assert caught.value.parameter == parameter
-
-
-def test_too_few_rows(table):
-    with pytest.raises(InputError) as caught:
-        fit(read(table.head(60)))
-    assert caught.value.parameter == "the trial"
-    with pytest.raises(InputError, match=r"Pass what auucmax.read_trial returned"):
-        auucmax.fit(table)
-
-
-@pytest.mark.gate
-def test_same_seed_same_model(trial, model):
-    again = fit(trial, random_state=np.random.default_rng(0))
-    assert again.evidence == model.evidence
-    np.testing.assert_array_equal(again.predict(trial.X), model.predict(trial.X))
-    assert fit(trial, random_state=1).recipe.key != model.recipe.key
 
 
 @pytest.mark.parametrize(
@@ -369,15 +352,6 @@ def test_propensities_enter_ranks_intervals_and_calibration(strata, of_strata):
     assert naive - truth > 5 * own.effect.se
     assert own.propensity == (0.2, 0.8)
     assert own.cuts is None
-
-
-def test_models_are_trained_with_the_weights(strata, of_strata):
-    X = of_strata.scorers[0].encoder.transform(strata)
-    arm, chance = strata["mail"] == 1, strata["chance"]
-    share = arm.mean()
-    weight = np.where(arm, share / chance, (1 - share) / (1 - chance))
-    alone = TwoModels().fit(X, strata["visit"], treatment=strata["mail"], sample_weight=weight)
-    np.testing.assert_allclose(of_strata.predict(strata), alone.predict(X), atol=1e-6)
 
 
 # Several arms

@@ -106,21 +106,6 @@ def test_the_page_opens_as_without_a_script(open_page, points, name):
     assert_shows(page, points[name][int(page.input_value("#place"))])
 
 
-def test_slider_by_mouse(open_page, points):
-    page = open_page()
-    page.locator("#place").scroll_into_view_if_needed()
-    box = page.locator("#place").bounding_box()
-    y = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + 0.3 * box["width"], y)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.5 * box["width"], y)
-    page.mouse.move(box["x"] + 0.7 * box["width"], y, steps=5)
-    page.mouse.up()
-    place = int(page.input_value("#place"))
-    assert 64 <= place <= 75
-    assert_shows(page, points["plain"][place])
-
-
 def test_slider_by_keyboard(open_page, points):
     page = open_page()
     page.focus("#place")

@@ -189,33 +189,6 @@ def test_a_knot_is_nobodys_own_score():
     assert not np.isin(knots, score).any()
 
 
-def test_knots_of_wide_integers_are_scores_and_not_ranks():
-    score = np.array([2**60, 2**61, 2**60, 2**61])
-    found = calibrate([3, 6, 2, 1], score, treatment=[1, 1, 0, 0], min_rows=1)
-    assert found.score == (2.0**60, 2.0**61)
-    assert found(score.astype(float)[:2]).tolist() == list(found.uplift)
-    assert found.n_values == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"score": [1.0, 0.0]}, "scores that increase"),
-        ({"uplift": [0.3, 0.1]}, "do not decrease"),
-        ({"uplift": [0.3]}, "as many uplifts as scores"),
-        ({"score": [0.0, float("nan")]}, "finite number"),
-        ({"score": ["a", "b"]}, "valid number"),
-        ({"n_rows": 1.5}, "valid integer"),
-        ({"extra": 1}, "extra"),
-    ],
-)
-def test_a_damaged_dictionary_is_refused(change, message):
-    good = asdict(Calibration((0.0, 1.0), (0.1, 0.2), 0.15, 20, 10, 5))
-    assert read_json(tuple[Calibration], [good])[0].n_rows == 20
-    with pytest.raises(ValueError, match=message):
-        read_json(tuple[Calibration], [good | change])
-
-
 def test_copies_of_rows_add_nothing_if_groups_tell_them():
     trial = make_trial(3_000, random_state=1)
     copies = np.repeat(np.arange(3_000), 4)

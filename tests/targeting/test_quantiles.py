@@ -73,15 +73,3 @@ def test_the_distance_is_that_of_kolmogorov_and_smirnov():
     assert four.by_chance / one.by_chance == pytest.approx(np.sqrt(np.log(8_000) / np.log(2_000)))
     beyond = np.concatenate([new, np.full(1_000, 9.0)])
     assert found.shift(beyond).above == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"score": (1.0, 2.0)}, {"above": (0.1, 0.5)}, {"reach": (0.5, 0.9)}, {"n_rows": 0.0},
-     {"reach": (0.7, 1.0)}, {"score": (2.0,)}],
-)  # fmt: skip
-def test_quantiles_that_no_fit_writes_are_refused(change):
-    good = {"score": (2.0, 1.0), "above": (0.0, 0.5), "reach": (0.5, 1.0), "n_rows": 40.0}
-    assert ScoreQuantiles.from_json(good).score == (2.0, 1.0)
-    with pytest.raises(ValueError, match=r"."):
-        ScoreQuantiles.from_json(good | change)
