@@ -148,7 +148,7 @@ def check_treatment_given(treatment: ArrayLike | None, *, scoring: bool = False)
     if treatment is None:
         error = RoutingDisabled if scoring else TypeError
         raise error(
-            f"treatment should be given, one label a row, got none. Pass treatment=...; to "
+            f"treatment should be given, one label per row, got none. Pass treatment=...; to "
             f"cross_validate and cross_val_score params={{'treatment': ...}}, to GridSearchCV.fit "
             f"treatment=..., and add the line {ROUTING} before, without which scikit-learn does "
             f"not pass it on."
@@ -317,7 +317,7 @@ def check_one_dimensional(
         array = array[:, 0]
     if array.ndim != 1:
         raise InputError(
-            name, "one-dimensional, a value a row", f"an array of shape {array.shape}",
+            name, "one-dimensional, one value per row", f"an array of shape {array.shape}",
             "Pass a single column.",
         )  # fmt: skip
     if len(array) == 0:

@@ -190,7 +190,7 @@ NAME = "the propensity 'p'"
     [
         ([0.5, None], "the propensity 'p' should be .* in every row, got nan in 1 rows"),
         ([0.5, -0.1], "above 0 and below 1, in every row, got -0.1 in 1 rows"),
-        ([90.0, 10.0], "got 90.0, 10.0 in 2 rows. If these are per cent, divide by 100"),
+        ([90.0, 10.0], "got 90.0, 10.0 in 2 rows. If these are percentages, divide by 100"),
         ([0.5, 1.0, 0.0], "got 1.0, 0.0 in 2 rows. .* Leave out rows"),
         (["0.5", "high"], "got 'high'"),
     ],

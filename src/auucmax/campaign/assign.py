@@ -144,7 +144,7 @@ def assign(
     """
     table, people, strata = people, table_of(people), tuple(strata)
     if not isinstance(key, str) or not key.strip():
-        raise InputError("key", "a text", repr(key), "Invent one, and keep it.")
+        raise InputError("key", "a text", repr(key), "Choose one, and keep it.")
     blocked = blocked or bool(strata)
     if (arms is None) == (model is None) or (share is not None if model is None else blocked):
         raise InputError(

@@ -436,7 +436,7 @@ def check_chances(column: pd.Series, name: str) -> Floats:
         raise InputError(
             name, "the chance of treatment that each row had, above 0 and below 1, in every row",
             f"{listed(column[wrong].unique())} in {wrong.sum():,} rows",
-            "If these are per cent, divide by 100. Leave out rows with missing values, 0 or "
+            "If these are percentages, divide by 100. Leave out rows with missing values, 0 or "
             "1, for which nothing was left to chance.",
         )  # fmt: skip
     return chance
@@ -460,7 +460,7 @@ def arm_columns(
         named = {label: f"{given} {label}" for label in known if f"{given} {label}" in columns}
     if not {*named} < {*known} or not len(named) == len({*named.values()}) == len(known) - 1:
         raise InputError(
-            "propensity", f"a column for each arm of {listed(known)}, but for the control, which "
+            "propensity", f"a column for each arm of {listed(known)} except the control, which "
             f"has the rest", repr(given),
             'Name them by arm, as in "A=chance A,B=chance B" (in Python: a mapping of labels to '
             "columns).",
@@ -485,7 +485,7 @@ def arm_chances(frame: pd.DataFrame, named: ArmColumns, labels: Sequence[str]) -
     if len(rest) and rest.min() < 1e-9:
         raise InputError(
             f"the propensities {listed(column for _, column in named)}",
-            "less than 1 together in every row, for the control has the rest",
+            "less than 1 together in every row, because the control has the rest",
             f"1 or more in {np.count_nonzero(rest < 1e-9):,} rows, up to {1 - rest.min():.3g}",
             "Name the columns of the propensities of the arms.",
         )  # fmt: skip

@@ -46,7 +46,7 @@ def check_different(names: Sequence[str], table: str) -> None:
     times = Counter(column.casefold() for column in names)
     if repeated := [column for column in names if times[column.casefold()] > 1]:
         raise TableError(
-            f"{table} should have columns with different names, capitals aside, got "
+            f"{table} should have columns with different names, ignoring case, got "
             f"{listed(repeated)}. Rename them."
         )
 

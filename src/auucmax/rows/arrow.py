@@ -150,7 +150,7 @@ def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> N
     kind = schema.field(outcome).type
     if _width(kind) is None:
         raise TableError(
-            f"the column {outcome!r} should hold numbers or booleans, for it is the outcome, got "
+            f"the column {outcome!r} should hold numbers or booleans as the outcome, got "
             f"type {kind!s:.50}. Convert it first."
         )
     kind = schema.field(treatment).type
@@ -158,7 +158,7 @@ def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> N
         return
     if types.is_nested(kind) or types.is_null(kind):
         raise TableError(
-            f"the column {treatment!r} should hold numbers, booleans, texts or dates, for it is "
+            f"the column {treatment!r} should hold numbers, booleans, texts or dates as "
             f"the treatment, got type {kind!s:.50}. Convert it first."
         )
     if not named:

@@ -281,7 +281,7 @@ def check_told_apart(
     times = Counter(map(as_spark, frame.columns if columns is None else columns))
     if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
         raise TableError(
-            f"{NAME} should have each column once, capitals aside, got {listed(twice)} more than "
+            f"{NAME} should have each column once, ignoring case, got {listed(twice)} more than "
             f"once. Rename or drop the others."
         )
 
