@@ -555,7 +555,11 @@ def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, boo
         return trial, True, "each cluster has one row"
     if variation.is_by_row:
         errors = "" if group_codes(codes) is None else ", with standard errors by cluster"
-        return trial, False, f"all rows are tested, because treatment varies within clusters{errors}"
+        return (
+            trial,
+            False,
+            f"all rows are tested, because treatment varies within clusters{errors}",
+        )
     order = rng.permutation(trial.n_rows)
     rows = np.sort(order[~pd.Series(codes[order]).duplicated().to_numpy()])
     exceptions = f" (but in {variation.mixed:,})" if variation.mixed else ""
