@@ -189,7 +189,6 @@ def assign(
                 f"the rule {listed(rules)}, not {rule!r}",
                 "Pass what it was made with, or write another list.",
             )  # fmt: skip
-        check_names(before, [*chances, *(["stratum"] if blocked else [])])
         is_new = ~pd.Index(ids).isin(id_texts(before[id], f"the id {id!r} of the list"))
     frame, units = people[is_new], ids[is_new]
     if groups is not None:

@@ -277,9 +277,8 @@ def read_campaign(
                 for n, p in zip(counts.tolist(), planned, strict=True)
                 if p > 0 or n
             ]
-            # The counts of two arms are one number.
-            tests = p_values[-1:] if len(p_values) == 2 else p_values
-            found[k, "propensity"] = len(tests) * min(tests)
+            n_tests = len(p_values) if len(p_values) > 2 else 1  # counts of two arms are one number
+            found[k, "propensity"] = n_tests * min(p_values)
         there = assigned[k, counts > 0]
         if there[:, 1].any() and len(there) > 1:
             tests = [equal_shares(there[[0, j]]) for j in range(1, len(there))]

@@ -272,6 +272,11 @@ class Monitor:
         """
         frame = table_of(table)
         check_names(frame, [self.date])
+        if self.model is not None and self.model.has_people(frame):
+            raise InputError(
+                "model", "one that was trained on other rows", "the rows of its own trial",
+                "Monitor new rows.",
+            )  # fmt: skip
         state = self.state or self._begin(frame)
         roles, n_waiting, n_before = state.roles, 0, sum(state.n_rows)
         # Delta is shared by targets, arms and sides.
@@ -279,12 +284,12 @@ class Monitor:
         if not any(own.verdict.is_failure for own in state.stops):
             day = _days(frame[self.date])
             closed = max(last_closed_day(as_of, self._days_open), state.last_day)
-            place = np.flatnonzero(day <= closed)
-            n_waiting = len(day) - len(place)
-            if {*roles.arms} <= {*arm_counts(frame.iloc[place], roles.treatment)}:
-                state = self._enter(state, frame, place, day, level)
-            else:  # until each arm has a row, closed ones wait as well
-                n_waiting = len(day)
+            is_closed = day <= closed
+            if not {*roles.arms} <= {*arm_counts(frame[is_closed], roles.treatment)}:
+                is_closed[:] = False  # until each arm has a row, closed ones wait as well
+            n_waiting = int((~is_closed).sum())
+            if is_closed.any():
+                state = self._enter(state, frame[is_closed], day[is_closed], level)
 
         n_rows = sum(state.n_rows)
         until = None if state.last_day < 0 else str(np.datetime64(state.last_day, "D"))
@@ -385,15 +390,12 @@ class Monitor:
             days={},
         )  # fmt: skip
 
-    def _enter(
-        self, state: State, frame: pd.DataFrame, place: NDArray[np.intp], day: Days, level: float
-    ) -> State:
-        """Update the state with the new rows whose windows have closed."""
+    def _enter(self, state: State, frame: pd.DataFrame, day: Days, level: float) -> State:
+        """Update the state with those of the rows, whose windows have closed, that are new."""
         roles = state.roles
-        trial = trial_of(frame.iloc[place], roles)
+        trial = trial_of(frame, roles)
         outcome, n_arms, labels = roles.outcome, len(roles.arms), roles.arms[1:]
-        place, arm, y = place[trial.place], trial.arm, trial.y
-        day = day[place]
+        frame, day, arm, y = frame.iloc[trial.place], day[trial.place], trial.arm, trial.y
         if trial.other_arms and self.treated is None and self.model is None:
             raise InputError(
                 f"the treatment {trial.treatment_name!r}", f"one of {listed(roles.arms)}",
@@ -429,7 +431,7 @@ class Monitor:
                 "Monitor people of one design, or one arm against the control.",
             )  # fmt: skip
 
-        ids = place.astype(str).astype(object) if trial.id is None else trial.id
+        ids = trial.place.astype(str).astype(object) if trial.id is None else trial.id
         person = unit = pd.util.hash_array(ids)
         if trial.groups is not None:
             unit = pd.util.hash_array(trial.groups)
@@ -456,14 +458,9 @@ class Monitor:
         order = order[day[order] > state.last_day]
         if not len(order):
             return state
-        people = frame.iloc[place[order]]
+        people = frame.iloc[order]
         scores = np.zeros((len(labels), len(people)))
         if self.model is not None:
-            if self.model.has_people(frame):
-                raise InputError(
-                    "model", "one that was trained on other rows", "the rows of its own trial",
-                    "Monitor new rows.",
-                )  # fmt: skip
             scores = self.model.scores(people).T
         elif self.score is not None:
             names = [f"{self.score} {label}" for label in labels]
