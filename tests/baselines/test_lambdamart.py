@@ -157,36 +157,6 @@ def test_beats_random(gain, nonlinearity):
     assert result.gain > 3 * result.gain_standard_error
 
 
-@pytest.mark.gate
-@pytest.mark.parametrize("gain", GAINS)
-def test_beats_random_with_early_stopping_and_comes_near_the_best(gain):
-    train, test = (trial(seed, 10_000, nonlinearity=0.5) for seed in (0, 1))
-    model = UpliftLambdaMART(gain, group_size=200, n_jobs=1, random_state=0)
-    model.fit(train.X, train.y, treatment=train.treatment)
-    result = auuc_inference(test.y, model.predict(test.X), treatment=test.treatment)
-    assert result.gain > 3 * result.gain_standard_error
-    population = test.population
-    part = population.auuc(model.predict) - population.ate / 2
-    assert part > 0.7 * (population.best_auuc - population.ate / 2)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("gain", GAINS)
-@pytest.mark.parametrize("threads", [(1, 2), pytest.param((1, 3, 7, -1), marks=pytest.mark.gate)])
-def test_same_seed_same_scores_for_any_number_of_threads(rows, gain, threads):
-    X, y, t = rows
-    scores = [
-        UpliftLambdaMART(
-            gain, n_trees=3, early_stopping=None, group_size=200, n_jobs=n_jobs, random_state=3
-        )
-        .fit(X, y, treatment=t)
-        .predict(X)
-        for n_jobs in threads
-    ]
-    for other in scores[1:]:
-        assert np.array_equal(scores[0], other)
-
-
 @pytest.mark.parametrize("gain", GAINS)
 def test_count_of_parameters(rows, gain):
     X, y, t = rows
@@ -229,28 +199,6 @@ def test_the_path_is_auuc_of_rows_that_were_left_out(rows):
         for train, test in folds
     ]
     assert model.validation_auuc_[3] == pytest.approx(np.mean(by_hand), abs=1e-12)
-
-
-def test_weights(rows):
-    X, y, t = rows
-    X = X.round(1)  # so few values that LightGBM's bins do not depend on weights
-    copies = np.random.default_rng(0).integers(1, 4, len(y))
-    index = np.repeat(np.arange(len(y)), copies)
-    weighted = UpliftLambdaMART(**SMALL).fit(X, y, treatment=t, sample_weight=copies).predict(X)
-    repeated = UpliftLambdaMART(**SMALL).fit(X[index], y[index], treatment=t[index]).predict(X)
-    assert weighted == pytest.approx(repeated, abs=1e-6 * np.ptp(repeated))
-    # The built-in ranker: weights count, though not as copies.
-    plain, ranked = (
-        UpliftLambdaMART("ndcg", random_state=0, **SMALL)
-        .fit(X, y, treatment=t, sample_weight=w)
-        .predict(X)
-        for w in (None, np.where(X[:, 0] > 0, 10.0, 1.0))
-    )
-    assert not np.array_equal(plain, ranked)
-    for gain in GAINS:  # and in early stopping
-        model = UpliftLambdaMART(gain, n_trees=3, n_jobs=1, random_state=0)
-        model.fit(X, y, treatment=t, sample_weight=copies)
-        assert np.isfinite(model.validation_auuc_).all()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from auucmax import auuc_inference, make_trial
-from auucmax.baselines import MinimaxLinear, mml
+from auucmax.baselines import MinimaxLinear
 from auucmax.baselines.mml import SeparateLabels, minimax_linear
 from auucmax.estimators import TransformedOutcome
 
@@ -85,31 +85,6 @@ def test_weights_equal_repetition_and_policies_count_equally():
     plain = minimax_linear(outcomes, treatments)
     twice = SeparateLabels(*(np.append(c, c[outcomes.policy], axis=0) for c in outcomes))
     assert minimax_linear(twice, treatments).alpha == pytest.approx(plain.alpha, abs=1e-9)
-
-
-def samples(X, y, t, monkeypatch, **options):
-    """The samples of outcomes and of treatments that a fit makes of these rows."""
-    seen, solve = [], mml.minimax_linear
-    monkeypatch.setattr(
-        mml, "minimax_linear", lambda *two, **r: seen.append(two) or solve(*two, **r)
-    )
-    MinimaxLinear(scale="none", **options).fit(X, y, treatment=t)
-    return seen[0]
-
-
-def test_half_of_each_arm_keeps_its_outcome_and_the_other_half_its_treatment(monkeypatch):
-    t = np.random.default_rng(0).permutation(np.arange(4000) < 2000)
-    X, y = np.arange(4000.0)[:, None], np.arange(4000) % 3 * 1.0
-    outcomes, treatments = samples(X, y, t, monkeypatch, random_state=0)
-    places = [sample.X[:, 0].astype(int) for sample in (outcomes, treatments)]
-    assert sorted(np.concatenate(places)) == list(range(4000))
-    for sample, place in zip((outcomes, treatments), places, strict=True):
-        assert np.array_equal(sample.policy, t[place])
-        assert sample.policy.sum() == 1000
-    assert np.array_equal(outcomes.label, y[places[0]])
-    assert np.array_equal(treatments.label, t[places[1]])
-    joint = samples(X, y, t, monkeypatch, design="joint")
-    assert all(len(sample.label) == 4000 for sample in joint)
 
 
 def test_joint_design_without_regularisation_is_the_transformed_outcome(rows):

@@ -6,7 +6,6 @@ from sklearn.exceptions import ConvergenceWarning
 from auucmax import auuc_inference, load_hillstrom, make_trial
 from auucmax.baselines import SVMDifferentialPrediction
 from auucmax.baselines.svm_dp import ArmPairs, minimise_pair_hinge
-from auucmax.estimators.scaling import SCALES
 from auucmax.pairs import PairObjective, hinge
 
 
@@ -118,17 +117,6 @@ def test_while_no_pair_reaches_the_kink_it_is_a_difference_of_means(rows):
     model = SVMDifferentialPrediction(0.1).fit(X, y, treatment=t)
     assert model.scaled_coef_ == pytest.approx(0.1 * expected, rel=1e-9)
     assert model.gap_ < 1e-12
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_scores_are_those_of_the_scaled_features(rows, scale):
-    X, y, t = rows
-    model = SVMDifferentialPrediction(20.0, scale=scale).fit(X, y, treatment=t)
-    score = model.predict(X)
-    shifted = score - scaled(X, scale) @ model.scaled_coef_
-    assert np.ptp(shifted) < 1e-9 * np.ptp(score)
-    if scale != "unit-rows":
-        assert score == pytest.approx(X @ model.coef_ + model.intercept_, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])

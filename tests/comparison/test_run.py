@@ -6,12 +6,6 @@ One model on one split.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -136,59 +130,6 @@ def test_an_interrupt_leaves_the_file_whole(tmp_path):
     assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
     compare([Stubborn()], TRIAL, splits=4, resume=path)
     assert Stubborn.count == 3 + 2
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_killed_run_goes_on(tmp_path, n_jobs):
-    path, other = tmp_path / "results.jsonl", tmp_path / "whole.jsonl"
-    (tmp_path / "slow_models.py").write_text(
-        textwrap.dedent("""
-        import os, time
-        from pathlib import Path
-        from auucmax import TwoModels, make_trial
-        from auucmax.comparison import compare
-
-        class Slow(TwoModels):
-            def _fit(self, *rows):
-                path = Path(os.environ["WAITS_AT_FOUR_LINES"])
-                while path.name and path.exists() and path.read_bytes().count(b"\\n") >= 4:
-                    time.sleep(0.02)  # to be killed
-                super()._fit(*rows)
-
-        def run(path, n_jobs):
-            trial = make_trial(600, n_features=4, base_rate=0.4, random_state=0)
-            found = compare({"a": Slow(), "b": TwoModels()}, trial, splits=8, resume=path,
-                            n_jobs=n_jobs)
-            found.frame.drop(columns="fit_seconds").to_json(path + ".frame", double_precision=15)
-    """)
-    )
-    code = "import slow_models, sys; slow_models.run(sys.argv[1], int(sys.argv[2]))"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SRC), str(tmp_path)])}
-
-    def start(to, jobs, waits=""):
-        command = [sys.executable, "-c", code, str(to), str(jobs)]
-        variables = environment | {"WAITS_AT_FOUR_LINES": str(waits)}
-        return subprocess.Popen(command, env=variables, start_new_session=True)
-
-    running = start(path, n_jobs, waits=path)
-    while running.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 4):
-        time.sleep(0.02)
-    os.killpg(running.pid, signal.SIGKILL)  # its workers with it
-    assert running.wait(1_800) == -signal.SIGKILL
-    before = path.read_bytes()
-    done = before.count(b"\n")
-    assert 4 <= done < 16
-    assert start(path, n_jobs).wait(1_800) == 0
-    assert start(other, 3 - n_jobs).wait(1_800) == 0
-    after = path.read_bytes()
-    assert after.startswith(before[: before.rindex(b"\n") + 1])
-    assert after.count(b"\n") == 16  # each once, none done again
-    assert (
-        len({(line["model"], line["seed"]) for line in map(json.loads, after.splitlines())}) == 16
-    )
-    frames = [Path(f"{p}.frame").read_text() for p in (path, other)]
-    assert frames[0] == frames[1]
 
 
 def test_the_frame_holds_what_a_loop_would_find():

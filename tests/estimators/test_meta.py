@@ -100,18 +100,6 @@ def test_units_and_shifts_of_a_column_do_not_matter(cls):
     assert changed == pytest.approx(plain, abs=1e-9 * np.ptp(plain))
 
 
-def test_two_models_by_default_are_pipelines_and_their_coefficients_those_of_the_features(rows):
-    X, y, t = rows
-    X = X * [1, 10, 0.1, 3] + [0, 1, 2, 3]
-    model = TwoModels().fit(X, y, treatment=t)
-    pipeline = make_pipeline(
-        StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)
-    )
-    expected = pipeline.fit(X[t == 1], y[t == 1]).predict_proba(X)
-    assert model.treated_model_.predict_proba(X) == pytest.approx(expected, abs=1e-12)
-    assert model.n_parameters_ == 2 * 5
-
-
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("cls", REDUCTIONS)
 def test_only_ratios_of_weights_matter_unless_they_count_copies(rows, cls, own):
@@ -419,26 +407,6 @@ def test_sdr_standardises_before_it_stacks(rows, scale, treatment_column, binary
     expected = SharedDataRepresentation(base, **options).fit(Z, y, treatment=t).predict(Z)
     model = SharedDataRepresentation(**options).fit(X, y, treatment=t)
     assert model.predict(X) == pytest.approx(expected, abs=1e-9 * np.ptp(expected))
-    if not binary:
-        fitted = LinearRegression().fit(stacked(X, t, scale, treatment_column), y)
-        arms = [
-            fitted.predict(stacked(X, np.full(len(X), arm), scale, treatment_column))
-            for arm in (1, 0)
-        ]
-        difference = arms[0] - arms[1]
-        assert model.predict(X) == pytest.approx(difference, abs=1e-8 * np.ptp(difference))
-
-
-def test_the_treatment_column_carries_an_effect_common_to_all():
-    rng = np.random.default_rng(0)
-    X, t = rng.normal(size=(4000, 3)), rng.random(4000) < 0.5
-    y = (rng.random(4000) < np.where(t, 0.7, 0.3)).astype(float)
-    with_column, without = (
-        SharedDataRepresentation(treatment_column=column).fit(X, y, treatment=t).predict(X).mean()
-        for column in (True, False)
-    )
-    assert with_column == pytest.approx(y[t].mean() - y[~t].mean(), abs=0.01)
-    assert abs(without) < 0.1
 
 
 @pytest.mark.parametrize(

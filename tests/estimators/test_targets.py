@@ -138,18 +138,6 @@ def test_an_outcome_that_is_always_the_same_is_refused():
         target_of(rows_of([4.0] * 10))
 
 
-@pytest.mark.quick_cases("ShrunkInteractions")
-@pytest.mark.parametrize("model", MODELS)
-def test_whether_times_a_constant_amount_ranks_as_whether(model):
-    """Where all pay the same, money is a 0/1 outcome in another unit."""
-    trial = make_trial(3_000, base_rate=0.1, random_state=0)
-    how = {"treatment": trial.treatment}
-    of_money = model(random_state=0).fit(trial.X, trial.y * 40.0, **how).predict(trial.X)
-    plain = model(random_state=0).fit(trial.X, trial.y, **how).predict(trial.X)
-    factor = 1 if model is UpliftEnsemble else 40  # ranks have no unit
-    np.testing.assert_allclose(of_money, factor * plain, rtol=1e-9)
-
-
 @pytest.fixture(scope="module")
 def numbers():
     """Features, outcomes with heavy tails, arms and true effects."""

@@ -47,21 +47,6 @@ def test_linear_scores_equal_the_written_out_sums(s, outcome, scale, sorted_rows
     assert gradient == pytest.approx(expected, abs=1e-7 * np.abs(expected).max())
 
 
-@every
-def test_gradient_agrees_with_differences(s):
-    X, y, treatment, weight, w = trial(600)
-    objective = PairObjective(
-        X, y, treatment=treatment, surrogate=s, sample_weight=weight, accuracy=1e-11
-    )
-    _, gradient = objective.value_and_gradient(w)
-    step = 1e-5 if s.n_derivatives else 1e-7
-    slopes = [
-        (objective.value(w + step * e) - objective.value(w - step * e)) / (2 * step)
-        for e in np.eye(len(w))
-    ]
-    assert slopes == pytest.approx(gradient, abs=1e-4 * np.abs(gradient).max())
-
-
 @curved
 @any_outcome
 @pytest.mark.parametrize("scale", [0.01, 1.0])

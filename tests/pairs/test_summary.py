@@ -71,35 +71,6 @@ def test_parts_add_up(rows, seed):
     assert total.moments == pytest.approx(whole.moments, rel=1e-12, abs=1e-12)
 
 
-def test_parts_with_vector_moments_add_up():
-    X, y, treatment, weight, w = trial(500)
-    codes = code_rows(y, treatment=treatment)
-
-    def summary(part):
-        rows = PairRows(X[part], codes[part], weight[part])
-        bins = Bins.covering(*box_range(X[part].min(0), X[part].max(0), w), WIDTH)
-        return PairSummary.from_rows(rows, w, bins, vectors=True)
-
-    whole = summary(slice(None))
-    plain = summary_of(X @ w, codes, width=WIDTH, weight=weight)
-    assert whole.moments == pytest.approx(plain.moments, rel=1e-12, abs=1e-12)
-    parts = summary(slice(0, 100)) + summary(slice(100, 500))
-    assert parts.vectors == pytest.approx(whole.vectors, rel=1e-12, abs=1e-12)
-    assert whole.vectors.shape == (4, whole.bins.size, 6, X.shape[1])
-    by_class = np.array([weight[codes == c] @ X[codes == c] for c in range(4)])
-    assert whole.vectors[:, :, 0].sum(axis=1) == pytest.approx(by_class)
-
-
-@quick
-@given(coded_rows())
-def test_weights_equal_repetition(rows):
-    times = np.arange(len(rows.score)) % 3 + 1
-    codes, how = rows.codes, {"width": WIDTH, "n_classes": rows.levels.n_classes}
-    repeated = summary_of(rows.score.repeat(times), codes.repeat(times), **how)
-    weighted = summary_of(rows.score, codes, weight=times.astype(float), **how)
-    assert weighted.moments == pytest.approx(repeated.moments, rel=1e-12, abs=1e-12)
-
-
 @pytest.mark.parametrize("y", [[1, 0, 2, 0], [1, 0, 0.5, 0], [-1, 1, 1, -1]])
 def test_an_outcome_that_is_not_binary(y):
     with pytest.raises(ValueError, match="y should be 0 or 1"):
