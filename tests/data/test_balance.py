@@ -270,7 +270,7 @@ ARMS = ["no", "mail", "phone"]
     [
         ({"mail": "a"}, "a column for each arm of .* got {'mail': 'a'}"),
         ({"mail": "a", "phone": "b", "no": "c"}, "a column for each arm"),
-        ({"mail": "a", "fone": "b"}, "of 'mail', 'no', 'phone', .* got {'mail': 'a', 'fone'"),
+        ({"mail": "a", "fone": "b"}, "of 'mail', 'no', 'phone' .* got {'mail': 'a', 'fone'"),
         ({"mail": "a", "phone": "c"}, "should be a table with the column 'c'"),
         ({"mail": "a", "phone": "a"}, "a column for each arm"),
         ("chance", "got 'chance'"),

@@ -558,7 +558,7 @@ def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, boo
         return (
             trial,
             False,
-            f"all rows are tested, because treatment varies within clusters{errors}",
+            f"all rows are tested: treatment varies within clusters{errors}",
         )
     order = rng.permutation(trial.n_rows)
     rows = np.sort(order[~pd.Series(codes[order]).duplicated().to_numpy()])
