@@ -286,7 +286,7 @@ def test_chances_that_leave_the_control_none_are_refused():
     named = arm_columns({"mail": "a", "phone": "b"}, ARMS, list(FRAME))
     with pytest.raises(ValueError, match=r"'a', 'b' should be less than 1 together .* in 1 rows"):
         arm_chances(FRAME, named, ARMS)
-    with pytest.raises(ValueError, match="per cent"):
+    with pytest.raises(ValueError, match="percentages"):
         arm_chances(FRAME * 100, named, ARMS)
     with pytest.raises(ValueError, match="nothing was left to chance"):
         arm_chances(FRAME.assign(a=[0.0, 0.2]), named, ARMS)
