@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from auucmax import make_trial
 from auucmax.estimators import ShrunkInteractions, shrunk
+from auucmax.estimators.reference import mean_of
 from auucmax.estimators.shrunk import MAIN_STRENGTH, Design, PathRows
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 from auucmax.rows import ArrayRows
@@ -118,7 +119,7 @@ def losses_slow(rows, design, fold, share, loss, points, folds, inside):
             x = design(rows.X[i : i + 1])[0]
             z = np.concatenate([x, x * (rows.treated[i] - share)])
             at, y = z @ point, rows.y[i]
-            slope = (loss.mean(at) - y) * z
+            slope = (mean_of(loss, at) - y) * z
             result[k] += weight * np.concatenate([[1.0, loss.value(at, y)], slope])
     return result
 

@@ -145,6 +145,11 @@ class TARNet(NetworkEstimator):
 
     shared: Sequence[int] = (64, 64)
     heads: Sequence[int] = (64, 64)
+    # Parameters of CFRNet, as they are here.
+    ipm = "mmd-linear"
+    alpha = 0.0
+    one_head = False
+    normalise = False
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -209,18 +214,6 @@ random_state, control : as for :class:`TARNet`. The validation loss includes the
         super()._check_parameters()
         check_choice(self.ipm, "ipm", ("mmd-linear", "mmd-rbf", "wasserstein"))
         check_positive(self.alpha, "alpha", "0 turns it off.", or_zero=True)
-
-    def _train(self, *rows: Any) -> tuple[list[Any], dict[str, Floats]]:
-        from auucmax.baselines.torch_networks import train_heads
-
-        return train_heads(
-            self,
-            *rows,
-            ipm=self.ipm,
-            alpha=self.alpha,
-            one_head=self.one_head,
-            normalise=self.normalise,
-        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

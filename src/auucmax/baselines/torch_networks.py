@@ -302,22 +302,21 @@ def train_heads(
     treated: Bools,
     weight: Floats | None,
     rng: Generator,
-    *,
-    ipm: str = "mmd-linear",
-    alpha: float = 0.0,
-    one_head: bool = False,
-    normalise: bool = False,
 ) -> tuple[list[nn.Module], History]:
     """Minimise the mean of weight * loss(h_t(Phi(x)), y) + alpha * IPM(Phi_T, Phi_C)."""
     with one_thread(gradients=True):
         network = TwoArms(
-            x.shape[1], model.shared, model.heads, one_head=one_head, normalise=normalise
+            x.shape[1],
+            model.shared,
+            model.heads,
+            one_head=model.one_head,
+            normalise=model.normalise,
         )
         initialise(network, rng)
         rows, validation = split_rows(x, y, treated, weight, model.validation_share, rng)
         parts = [rows] if validation is None else [rows, validation]
         fewest = min(part.fewest_of_an_arm(model.batch_size) for part in parts)
-        if alpha and fewest < 2:
+        if model.alpha and fewest < 2:
             warnings.warn(
                 f"CFRNet should have at least 2 rows of each arm in every batch, got {fewest} in "
                 f"some batches with batch_size={model.batch_size}: these batches have no penalty. "
@@ -331,9 +330,9 @@ def train_heads(
             phi = network.represent(batch.x)
             outputs = torch.cat([network.output(phi[:k], True), network.output(phi[k:], False)])
             total = (batch.weight * _loss(outputs, batch.y, model.binary_)).mean()
-            if alpha and min(k, len(batch.y) - k) > 1:
+            if model.alpha and min(k, len(batch.y) - k) > 1:
                 w = batch.weight
-                total = total + alpha * IPMS[ipm](phi[:k], phi[k:], w[:k], w[k:])
+                total = total + model.alpha * IPMS[model.ipm](phi[:k], phi[k:], w[:k], w[k:])
             return total
 
         return [network], _minimise(model, network, objective, rows, validation, rng)

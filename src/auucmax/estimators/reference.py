@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.boosted import GAP, STEPS, Bins, Boosting, Codes, Growth, Tree
+from auucmax.estimators.targets import BINOMIAL, Loss
+
+
+def mean_of(loss: Loss, z: Floats) -> Floats:
+    """Mean outcome at a linear predictor."""
+    return np.asarray(expit(z)) if loss is BINOMIAL else z
 
 
 def grow_slow(boosting: Boosting) -> Tree | None:
@@ -46,7 +53,7 @@ class _Sums(NamedTuple):
         rows = np.concatenate([np.arange(start, stop) for start, stop in run.parts])
         slope, pull = run.slope[rows], run.slope[rows] * run.weight[rows]
         z = run.offset[rows] + slope * run.score[rows]
-        gradient = np.rint(pull * (run.loss.mean(z) - run.y[rows]) * run.scales[0])
+        gradient = np.rint(pull * (mean_of(run.loss, z) - run.y[rows]) * run.scales[0])
         gradient = np.clip(gradient, -STEPS[0], STEPS[0])
         hessian = np.rint(pull * slope * run.loss.hessian(z) * run.scales[1])
         return cls(run.bins, run.bins.codes[:, rows], gradient, hessian, run.scales)

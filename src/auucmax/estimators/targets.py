@@ -45,10 +45,6 @@ class Binomial:
 
     link, most_bent = "sigmoid", 0.25  #: means are expit(z); Hessians are at most most_bent
 
-    def mean(self, z: Floats) -> Floats:
-        """The mean outcome."""
-        return np.asarray(expit(z))
-
     def value(self, z: Floats, y: Floats) -> Floats:
         """The loss of each row."""
         return np.asarray(-log_expit(np.where(y == 1, z, -z)))
@@ -93,9 +89,6 @@ class Gaussian:
     """
 
     link, most_bent = "identity", 1.0
-
-    def mean(self, z: Floats) -> Floats:
-        return z
 
     def value(self, z: Floats, y: Floats) -> Floats:
         return np.asarray((z - y) ** 2 / 2)
