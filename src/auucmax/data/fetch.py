@@ -226,11 +226,9 @@ def fetch_jobs(
     loaded = []
     for name in ("train", "test") if part == "all" else (part,):
         path = _locate(_jobs_source(split, name), data_dir, download)
-        with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
-            with np.load(path, allow_pickle=False) as arrays:
-                x, *others = (arrays[key] for key in ("x", "t", "yf", "e"))
-            if x.shape[1:] != (17, n_splits) or any(c.shape != (len(x), n_splits) for c in others):
-                raise ValueError(f"x has the shape {x.shape}")
+        expected = f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"
+        with _reading(path, expected), np.load(path, allow_pickle=False) as arrays:
+            x, *others = (arrays[key] for key in ("x", "t", "yf", "e"))
         loaded.append([own[..., k] for own in (x, *others)])
     x, t, y, e = map(np.concatenate, zip(*loaded, strict=True))
     chosen = "single split" if split is None else f"split {split}"

@@ -479,17 +479,15 @@ def _planned_shares(
 
 
 class Variation(NamedTuple):
-    """Variation of treatment within clusters of at least two rows."""
+    """Variation of treatment within clusters."""
 
     found: float
     expected: float  # if rows had been randomised one by one
-    repeated: int  # clusters of two rows or more
-    mixed: int  # those of them with more than one arm
 
     @property
     def is_by_row(self) -> bool:
         """Whether rows, rather than whole clusters, were randomised."""
-        return self.repeated > 0 and self.found >= BY_CLUSTER * self.expected
+        return self.found >= BY_CLUSTER * self.expected
 
 
 def within_clusters(
@@ -517,8 +515,7 @@ def within_clusters(
     if chance is not None:
         total, noise = np.bincount(codes, chance), np.bincount(codes, chance * (1 - chance))
         expected = float(np.sum(2 * (total - (total**2 + noise) / size)))
-    mixed = int((counts.max(axis=1) < size).sum())
-    return Variation(found, expected, int((size > 1).sum()), mixed)
+    return Variation(found, expected)
 
 
 def group_columns(columns: Mapping[str, pd.Series], treatment: NDArray[np.generic]) -> list[str]:
@@ -548,11 +545,11 @@ def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, boo
     """
     if trial.groups is None:
         return trial, False, ""
-    codes = pd.factorize(trial.groups)[0]
+    codes, clusters = pd.factorize(trial.groups)
+    if len(clusters) == len(codes):
+        return trial, True, "each cluster has one row"
     chance = None if trial.propensity is None else _chance(trial.propensity)
     variation = within_clusters(codes, trial.arm, chance)
-    if variation.repeated == 0:
-        return trial, True, "each cluster has one row"
     if variation.is_by_row:
         errors = "" if group_codes(codes) is None else ", with standard errors by cluster"
         return (
@@ -562,9 +559,8 @@ def independent_rows(trial: Trial, rng: np.random.Generator) -> tuple[Trial, boo
         )
     order = rng.permutation(trial.n_rows)
     rows = np.sort(order[~pd.Series(codes[order]).duplicated().to_numpy()])
-    exceptions = f" (but in {variation.mixed:,})" if variation.mixed else ""
     sentence = (
         f"one row of each of the {len(rows):,} clusters is tested (of {trial.n_rows:,} rows), for "
-        f"treatment is the same within clusters{exceptions}"
+        "treatment is the same within clusters"
     )
     return trial.take(rows), True, sentence

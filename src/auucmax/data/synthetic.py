@@ -111,11 +111,6 @@ class Population:
         if isinstance(X, pd.DataFrame) and list(X.columns) != names:
             X = X[names]
         rows = np.asarray(X)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise InputError(
-                "X", f"of {self.n_features} columns", f"an array of shape {rows.shape}",
-                "Pass the features of a trial of this population.",
-            )  # fmt: skip
         means = np.empty((2, len(rows)))
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)

@@ -273,15 +273,7 @@ class Trial(Shown):
         >>> trial.take([2, 3]).y
         array([1., 1.])
         """
-        try:
-            rows = np.arange(self.n_rows)[np.asarray(indices)]
-        except IndexError:
-            rows = np.array([])
-        if rows.ndim != 1 or not len(rows):
-            raise InputError(
-                "indices", f"some row positions, or a boolean mask of {self.n_rows} rows",
-                f"an array of shape {np.shape(indices)}", "Pass a one-dimensional array.",
-            )  # fmt: skip
+        rows = np.arange(self.n_rows)[np.asarray(indices)]
         kept = {name: own[rows] for name in PER_ROW if (own := getattr(self, name)) is not None}
         arms = np.unique(self.arm[rows])
         names = tuple(self.arm_names[k] for k in arms)
@@ -406,7 +398,7 @@ def _error(totals: Floats, there: Bools) -> float:
 
 def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
     if is_frame(X):
-        X = X if isinstance(X, pd.DataFrame) else frame_of(X)
+        X = frame_of(X)
     elif (array := np.asarray(X)).ndim == 2:
         X = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])])
     if not isinstance(X, pd.DataFrame) or len(X) != n_rows or X.shape[1] == 0:
@@ -414,12 +406,6 @@ def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
             "X", f"a frame or a dense two-dimensional array with features of {n_rows} rows, as "
             f"many as y has", f"{type(X).__name__} of shape {np.shape(X)}",
             "Pass the features of the same rows.",
-        )  # fmt: skip
-    if not X.columns.is_unique:
-        repeated = X.columns[X.columns.duplicated()].unique().tolist()
-        raise InputError(
-            "X", "a table with different names of columns", f"{listed(repeated)} more than once",
-            "Rename or drop them.",
         )  # fmt: skip
     return X
 

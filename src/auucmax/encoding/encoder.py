@@ -287,12 +287,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_whole(self.max_levels, "max_levels", 1)
         check_whole(self.min_level_rows, "min_level_rows", 1)
         check_choice(self.new_levels, "new_levels", NEW_LEVELS)
-        for option in _DECIDED:
-            names = getattr(self, option)
-            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-                raise InputError(
-                    option, "a list of names of columns", f"{names!r:.80}", "Pass a list of texts."
-                )
         if both := [name for name in self.categorical if name in self.numeric]:
             raise InputError(
                 "numeric", "columns that are not also categorical", listed(both), "Decide for one."

@@ -57,15 +57,6 @@ def frame_of(
         return _without_arrow_types(frame)
     wanted = {*names} if columns is None else {*columns, *also}
     known = known.select(name for name in names if name in wanted)
-    if known.implementation.is_polars():
-        import narwhals.stable.v2 as nw
-
-        objects = [name for name, own in known.collect_schema().items() if own == nw.Object]
-        if objects:
-            raise ValueError(
-                f"columns should hold numbers, texts, booleans or dates, got Python objects "
-                f"(Object of polars) in {listed(objects)}. Cast them to one of these, or drop them."
-            )
     arrow = _arrow(known)
     own = {name: series_of(arrow[name]) for name in arrow.column_names}
     return pd.DataFrame(own, index=pd.RangeIndex(arrow.num_rows), copy=False)

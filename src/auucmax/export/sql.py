@@ -353,6 +353,4 @@ def _select(columns: Iterable[str], source: str) -> str:
 
 def _table(table: str | Sequence[str], words: Dialect) -> str:
     names = table.split(".") if isinstance(table, str) else list(table)
-    if not names:
-        raise InputError("table", "a name", "none", "Pass table='customers', for example.")
     return ".".join(words.identifier(name) for name in names)

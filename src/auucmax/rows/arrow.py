@@ -62,8 +62,11 @@ class ArrowColumns:
         Outcomes are numbers, booleans or decimals, which may be a feature, too (a score may be
         evaluated as the outcome of itself).
         """
-        check_two(treatment, outcome, name)
-        _check_arms(treated, control)
+        if treatment == outcome:
+            raise TableError(
+                f"treatment and outcome of {name} should be two columns, got {treatment!r} for "
+                f"both. Name two."
+            )
         _check_kinds(schema, outcome, treatment, named=treated is not None)
         kinds = {} if raw else {column: schema.field(column).type for column in features}
         texts = [column for column, kind in kinds.items() if _width(kind) is None]
@@ -129,19 +132,6 @@ class ArrowColumns:
             for label in (self.treated, self.control)
         )
         return treated, treated | control
-
-
-def _check_arms(treated: Any, control: Any) -> None:
-    if (treated is None) != (control is None):
-        raise TableError(
-            f"treated and control should be given together, got "
-            f"{'control' if treated is None else 'treated'} only. Name both arms."
-        )
-    if treated is not None and arm_text(treated) == arm_text(control):
-        raise TableError(
-            f"treated and control should be two values, got {treated!r} and {control!r}. Name both "
-            f"arms."
-        )
 
 
 def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> None:
@@ -380,37 +370,20 @@ def feature_columns(
     ('age',)
     >>> feature_columns(["age", "visit"], "mail", "visit", ["age", "mail", "visit"], "the table")
     Traceback (most recent call last):
-    auucmax.data.tables.TableError: features of the table should be different columns, \
-neither treatment nor outcome, got 'visit'. Name each feature once.
+    auucmax.data.tables.TableError: treatment, outcome and features of the table should be \
+different columns, got 'visit'. Name each column once.
     """
-    check_two(treatment, outcome, table)
-    check_columns([treatment, outcome], names, table)
-    if features is None:
-        return tuple(name for name in names if name not in (treatment, outcome))
-    chosen = tuple(features)
-    if isinstance(features, str) or not chosen:
-        raise TableError(
-            f"features of {table} should be a list of names, got {features!r:.50}. Name some, or "
-            f"leave features out to take all others."
-        )
-    check_columns(chosen, names, table)
-    # Treatment and outcome count once more: they are no features.
-    times = Counter([*chosen, treatment, outcome])
+    chosen = [name for name in names if name not in (treatment, outcome)]
+    if features is not None:
+        chosen = list(features)
+    check_columns([treatment, outcome, *chosen], names, table)
+    times = Counter([treatment, outcome, *chosen])
     if repeated := [name for name in times if times[name] > 1]:
         raise TableError(
-            f"features of {table} should be different columns, neither treatment nor outcome, got "
-            f"{listed(repeated)}. Name each feature once."
+            f"treatment, outcome and features of {table} should be different columns, got "
+            f"{listed(repeated)}. Name each column once."
         )
-    return chosen
-
-
-def check_two(treatment: str, outcome: str, table: str) -> None:
-    """Raise a TableError if treatment and outcome are the same column."""
-    if treatment == outcome:
-        raise TableError(
-            f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
-            f"Name two."
-        )
+    return tuple(chosen)
 
 
 def changed_message(
