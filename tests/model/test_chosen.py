@@ -192,6 +192,8 @@ def test_several_arms_choose_the_budget_of_the_highest_profit(arms_model, new_ar
     [
         ({"share": 0.3}, Why.PEOPLE_NOT_MONEY),
         ({"budget": 300, "cost": {"mail": 1.0, "phone": 5.0}}, Why.OTHER_COSTS),
+        ({"share": 0.3, "cost": {"mail": 1.0, "phone": 5.0}}, Why.OTHER_COSTS),
+        ({"share": 0.3, "cost": COSTS, "limits": Limits(at_most={"mail": 50})}, Why.LIMITS),
         ({"budget": 300, "cost": COSTS, "limits": Limits(at_most={"mail": 50})}, Why.LIMITS),
         ({"budget": 300, "limits": Limits(cost_column={"mail": "m", "phone": "p"})}, Why.LIMITS),
         ({"budget": 300, "cost": COSTS, "limits": Limits(forbid={"mail": "no"})}, Why.LIMITS),
@@ -212,6 +214,13 @@ def test_a_share_with_costs_is_the_budget_that_treats_it(arms_model, new_arms):
     same = arms_model.target(new_arms, budget=found.plan.terms.budget, cost=COSTS, value=10)
     assert found.plan.profit == same.plan.profit
     assert found.plan.profit is not None
+    dear = arms_model.target(new_arms, share=0.3, cost=COSTS, value=1)
+    assert dear.choice.counts == found.choice.counts  # a share takes what does not pay, too
+    assert dear.decision.state == State.LOSS
+    people = auucmax.fit(auucmax.read_trial(arms_table(), **ARMS), "tm")
+    free = people.target(new_arms, share=0.3, cost={"mail": 0.0, "phone": 0.0}, value=2)
+    assert free.n_treated == 300
+    assert free.plan.profit.value == pytest.approx(2 * free.plan.gain.value)
 
 
 def test_several_arms_without_a_band_have_no_known_gain(new_arms):

@@ -240,8 +240,10 @@ def target(
         choice, spend, points = _choose_one(model, evidence, terms, scores[:, 0])
         parts = _parts_at_cut(model, choice) if is_other else None
     else:
-        terms = share_as_budget(evidence.policy.curve, terms, n) if cost is not None else terms
-        choice, spend, missing = _choose_arms(evidence, terms, uplift, within)
+        worth = terms.value if terms.share is None else None  # a share takes what does not pay, too
+        if cost is not None and not within:
+            terms = share_as_budget(evidence.policy.curve, terms, n)
+        choice, spend, missing = _choose_arms(evidence, terms, uplift, within, worth)
     used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
     unlike = [k for k in np.flatnonzero(used).tolist() if shifts[k].is_unlike]
     if unlike and sum(choice.counts):
@@ -344,15 +346,16 @@ def _parts_at_cut(model: UpliftModel, choice: Choice) -> list[tuple[float, float
 
 
 def _choose_arms(
-    evidence: Evidence, terms: Terms, uplift: Floats, within: dict[str, Any]
+    evidence: Evidence, terms: Terms, uplift: Floats, within: dict[str, Any], value: float | None
 ) -> tuple[Choice, float, Missing | None]:
     """Choice with several arms, its spend on the trial's curve, or why it is unknown.
 
-    ``within``: limits and costs of each person, as arguments of :func:`choose`.
+    ``within``: limits and costs of each person, and ``value`` that of one unit of the outcome, as
+    arguments of :func:`choose`.
     """
     curve, n, is_share = evidence.policy.curve, len(uplift), terms.share is not None
     factor = price_factor(curve, terms)
-    budget, value = terms.budget, None if is_share else terms.value
+    budget = terms.budget
     if budget is None and not is_share and factor is not None and not within:
         budget, value = n * factor * best_spend(evidence, terms, n), None
     how = {"cost": np.array(terms.cost or 1.0)} | within
@@ -360,7 +363,8 @@ def _choose_arms(
     if within:
         return choice, 0.0, Missing(why=Why.LIMITS)
     if factor is None:
-        return choice, 0.0, Missing(why=Why.PEOPLE_NOT_MONEY if is_share else Why.OTHER_COSTS)
+        why = Why.PEOPLE_NOT_MONEY if terms.cost is None else Why.OTHER_COSTS
+        return choice, 0.0, Missing(why=why)
     price = 1.0 if is_share or not any(terms.cost or ()) else terms.cost or 1.0
     spend = min(float(np.multiply(choice.counts, price).sum()) / n / factor, curve.spend[-1])
     away = float(np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max())

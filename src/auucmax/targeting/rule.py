@@ -67,7 +67,7 @@ def share_as_budget(curve: Curve, terms: Terms, n_people: int) -> Terms:
 
     Such arms are judged along budgets. Other terms, and other cost ratios, stay as they are.
     """
-    if terms.share is None or terms.cost is None or len(curve.costs) == 1:
+    if terms.share is None or not any(terms.cost or ()) or len(curve.costs) == 1:
         return terms
     factor = price_factor(curve, replace(terms, share=None))
     if factor is None:
