@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auucmax._errors import InputError
 from auucmax.certificates.reference import strata_wealth_slow
 from auucmax.certificates.strata import (
     GroupsError,
@@ -96,28 +97,23 @@ def test_few_rows_are_never_beyond_what_is_possible():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "parameter"),
     [
-        ({"stratum": [0.5] * 4}, "stratum should be whole numbers from 0 to 1"),
-        (
-            {"stratum": [0, 1, 2, 0]},
-            "stratum should be whole numbers from 0 to 1, got 0 to 2. Number strata",
-        ),
-        ({"delta": 2}, "delta should be"),
-        ({"y": [0, 1, 2, 1]}, "y should be in the range"),
-        ({"random_state": -1}, "random_state should be"),
-        (
-            {"weights": [[[1, 1], [0, 0]]]},
-            "weights should be such that those of arms sum to 0 in each stratum",
-        ),
-        ({"groups": [1, 1, 2, 3]}, "in one arm and one stratum for a certificate, got 1 groups"),
+        ({"stratum": [0.5] * 4}, "stratum"),
+        ({"stratum": [0, 1, 2, 0]}, "stratum"),
+        ({"delta": 2}, "delta"),
+        ({"y": [0, 1, 2, 1]}, "y"),
+        ({"random_state": -1}, "random_state"),
+        ({"weights": [[[1, 1], [0, 0]]]}, "weights"),
+        ({"groups": [1, 1, 2, 3]}, "groups"),
     ],
 )
-def test_bad_input(change, words):
+def test_bad_input(change, parameter):
     given = {"y": [0, 1, 0, 1], "treatment": [0, 1, 1, 0], "stratum": [0, 0, 1, 1]}
     given |= {"weights": [1, 1]} | change
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InputError) as raised:
         strata_bounds(given.pop("y"), **given)
+    assert raised.value.parameter == parameter
 
 
 @pytest.mark.gate

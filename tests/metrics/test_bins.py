@@ -310,18 +310,6 @@ def test_the_sign_of_the_scores_is_known_if_zero_is_an_edge(rows):
             whole.policy_risk()
 
 
-def test_tables_are_saved_as_plain_arrays(tmp_path):
-    rng = np.random.default_rng(0)
-    y, score, t = rng.random(200), rng.normal(size=200), rng.random(200) < 0.5
-    binned = BinnedLevels.of(y, score, t, score_edges(score, 20))
-    np.savez(tmp_path / "levels.npz", **asdict(binned))
-    with np.load(tmp_path / "levels.npz", allow_pickle=False) as saved:
-        again = BinnedLevels(**saved)
-    assert str(again.inference()) == str(binned.inference())
-    assert again.auuc_error() == binned.auuc_error()
-    assert (again + binned).n_rows == 400
-
-
 def ibis_table(**columns):
     return ibis.polars.connect({"rows": pl.DataFrame(columns)}).table("rows")
 

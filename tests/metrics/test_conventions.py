@@ -211,22 +211,6 @@ def test_equals_the_loop_with_ties(trial: Trial, library: str) -> None:
     assert values(*trial, library) == close(SLOW[library](*trial))
 
 
-def test_causalml_with_ties_is_one_of_the_possible_orders() -> None:
-    # Which one is up to pandas' unstable sort, so we list them all.
-    y, score, treatment = [1, 0, 1, 1, 1, 0], [2, 1, 1, 1, 0, 0], [1, 0, 1, 0, 1, 0]
-    possible = []
-    for middle in itertools.permutations([1, 2, 3]):
-        for last in itertools.permutations([4, 5]):
-            rows = [0, *middle, *last]
-            broken = slow_causalml(
-                [y[i] for i in rows], [-k for k in range(6)], [treatment[i] for i in rows]
-            )
-            possible.append(broken["auuc_score(normalize=False)"])
-    ours = values(y, score, treatment, "CausalML")["auuc_score(normalize=False)"]
-    assert len(set(np.round(possible, 9))) > 3
-    assert any(ours == close(value) for value in possible)
-
-
 # --- relations between the numbers ----------------------------------------------------------------
 
 
@@ -305,15 +289,6 @@ def test_pylift_counts_positive_outcomes_and_has_no_place_for_negative_ones() ->
     assert "CausalML" not in missing.index.get_level_values(0)
 
 
-def test_revenue_has_a_value_in_causalml_and_in_ours() -> None:
-    y, score, treatment = UNTIED["treated first"]
-    revenue = y * np.linspace(-2, 9, len(y))
-    assert values(revenue, score, treatment, "CausalML") == close(
-        slow_causalml(revenue, score, treatment)
-    )
-    assert np.isfinite(list(values(revenue, score, treatment, "auucmax").values())).all()
-
-
 def test_a_zero_or_negative_effect_leaves_ratios_undefined() -> None:
     y, score, treatment = [1, 0, 1, 0], [4, 3, 2, 1], [1, 1, 0, 0]
     missing = notes(y, score, treatment)
@@ -331,32 +306,20 @@ def test_a_zero_or_negative_effect_leaves_ratios_undefined() -> None:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def test_the_table_explains_every_number() -> None:
+def test_every_number_is_there_once() -> None:
     y, score, treatment = UNTIED["balanced"]
     table = conventions(y, score, treatment=treatment)
-    assert [*table.columns] == ["name", "library", "value", "formula", "order_dependent", "note"]
     assert len(table) == 22
     assert not table.duplicated(["library", "name"]).any()
     assert np.isfinite(table.value).all()
-    assert table.order_dependent.dtype == bool
-    for text in (table.formula, table.note):
-        assert (text.str.len() > 10).all()
-        assert not text.str.contains("\n").any()
-        assert not text.str.startswith(" ").any()
     assert set(table[table.order_dependent].library) == {"CausalML", "pylift"}
 
 
-def test_labels_frames_and_bad_input() -> None:
+def test_labels_and_frames() -> None:
     y, score, treatment = UNTIED["balanced"]
     labels = np.where(treatment == 1, "mail", "none")
     table = conventions(pd.Series(y), pd.Series(score), treatment=labels, control="none")
     pd.testing.assert_frame_equal(table, conventions(y, score, treatment=treatment))
-    with pytest.raises(ValueError, match="as many rows as y"):
-        conventions(y, score[:-1], treatment=treatment)
-    with pytest.raises(ValueError, match="control="):
-        conventions(y, score, treatment=labels)
-    with pytest.raises(TypeError):
-        conventions(y, score, treatment)  # type: ignore[misc]
 
 
 # --- against the libraries ------------------------------------------------------------------------
@@ -442,13 +405,3 @@ def test_revenue_equals_the_library(library: str) -> None:
     assert values(revenue, score, treatment, library) == close(
         LIBRARY[library](revenue, score, treatment)
     )
-
-
-@gate
-def test_causalml_uses_a_column_named_tau_instead_of_the_outcome() -> None:
-    metrics = pytest.importorskip("causalml.metrics", reason="needs CausalML")
-    y, score, treatment = UNTIED["balanced"]
-    frame = pd.DataFrame({"y": y, "w": treatment, "model": score, "tau": score})
-    theirs = metrics.auuc_score(frame)["model"]
-    assert theirs == close(metrics.auuc_score(frame.assign(y=-y))["model"])
-    assert abs(theirs - causalml(y, score, treatment)["auuc_score(normalize=True)"]) > 0.01

@@ -266,24 +266,18 @@ def test_no_responder_in_a_cell_is_no_certainty():
     assert low[1] == pytest.approx(1 - stats.binomtest(0, 60).proportion_ci(method="wilson").high)
 
 
-def test_risk_is_declined_in_words():
+def test_risk_of_too_few_rows_is_declined():
     rng = np.random.default_rng(7)
     score, t = rng.random(200), np.arange(200) % 4 == 0
     some, none = (rng.random(200) < 0.2).astype(float), np.zeros(200)
-    cases = {
-        "only 0 rows have the rarer outcome": (none, 0.5),
-        "the outcomes that the rule counts do not vary": (none + 3, 0.5),
-        "the rule counts fewer than 2 rows of an arm": (some, 0.001),
-        "fewer than 1 rows of an arm with the rarer outcome": (some, 0.05),
-        "fewer than 10 rows of an arm": (rng.random(200), 0.05),
-        "fewer than 10 rows of an arm with an outcome other than 0, and outcomes are skewed":
-            (some * np.exp(rng.normal(size=200)), 0.1),
-    }  # fmt: skip
-    for words, (y, share) in cases.items():
+    money = some * np.exp(rng.normal(size=200))
+    cases = [(none, 0.5), (none + 3, 0.5), (some, 0.001), (some, 0.05), (score, 0.05), (money, 0.1)]
+    reasons = set()
+    for y, share in cases:
         found = policy_risk_inference(y, score, treatment=t, share=share)
-        assert words in found.declined
-        assert f"no interval: {found.declined}" in str(found)
         assert np.isnan(found.interval).all()
+        reasons.add(found.declined)
+    assert len(reasons - {None}) == len(cases)
     grid = policy_risk_inference(some, score, treatment=t, share=[0.001, 0.5])
     assert [why is None for why in grid.declined] == [False, True]
     assert np.isfinite(grid.interval).tolist() == [[False, True]] * 2

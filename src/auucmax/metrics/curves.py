@@ -151,10 +151,10 @@ class Segments:
     def psi(self, factors: Floats) -> Iterator[Floats]:
         """Yield psi of the arm's rows at each share."""
         rows = np.flatnonzero(self.own)
-        segments = self._segments(rows)
+        sizes = np.bincount(self._segments(rows), minlength=len(self.starts))
         terms = [term[rows] for term in self.terms]
-        for j in range(len(self.share)):
-            yield sum(t * f[segments, j] for t, f in zip(terms, factors, strict=True))
+        for at_share in np.moveaxis(factors, 2, 0):
+            yield sum(t * f.repeat(sizes) for t, f in zip(terms, at_share, strict=True))
 
     def cluster_totals(self, factors: Floats, units: ClusterUnits) -> Floats:
         """Cluster sums of the arm's centred psi at each share, (G, J)."""

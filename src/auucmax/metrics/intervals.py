@@ -52,8 +52,8 @@ class Moments(NamedTuple):
         """Moments of row terms, (n,) or (n, J)."""
         d = terms - terms.mean(axis=0)
         square = d * d
-        sums = (square.sum(axis=0), (square * d).sum(axis=0), (square * square).sum(axis=0))
-        return cls.of_sums(len(d), *sums)
+        pairs = (d, d), (square, d), (square, square)
+        return cls.of_sums(len(d), *(np.einsum("i...,i...->...", *pair) for pair in pairs))
 
     @classmethod
     def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
