@@ -335,16 +335,13 @@ def _in_blocks(
             ", ".join(f"{name}={share}" for name, share in shares.items()),
             "Round them, to tenths say, or leave out strata and blocks.",
         )  # fmt: skip
-    code, strata = pd.factorize(stratum)
-    order = np.lexsort((names.astype(str), places, code))
-    number = np.empty(len(names), dtype=np.int64)
-    number[order] = pd.Series(code[order]).groupby(code[order]).cumcount()
-    number += np.array([n_taken.get(name, 0) for name in strata], dtype=np.int64)[code]
-    block, slot = np.divmod(number, size)
-    blocks, block_of = np.unique(np.stack([code, block]), axis=1, return_inverse=True)
-    texts = [f"{strata[own]}/{b}/{k}" for own, b in blocks.T.tolist() for k in range(size)]
-    shuffled = hash_places(f"{key}/", np.array(texts, dtype=object)).reshape(-1, size)
-    turn = np.argsort(np.argsort(shuffled, axis=1), axis=1)[block_of.ravel(), slot]
+    units = pd.DataFrame({"stratum": stratum, "place": places, "name": names.astype(str)})
+    number = units.sort_values(["place", "name"]).groupby("stratum").cumcount().sort_index()
+    number += units["stratum"].map(n_taken).fillna(0).astype(np.int64)
+    block, blocks = pd.factorize(units["stratum"] + "/" + (number // size).astype(str))
+    slots = np.array([f"{own}/{k}" for own in blocks for k in range(size)], dtype=object)
+    shuffled = hash_places(f"{key}/", slots).reshape(-1, size)
+    turn = np.argsort(np.argsort(shuffled, axis=1), axis=1)[block, number % size]
     ends = np.cumsum([int(share * size) for share in shares.values()])
     return np.searchsorted(ends, turn, side="right")
 
