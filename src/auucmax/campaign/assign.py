@@ -348,11 +348,12 @@ def _in_blocks(
 
 def _stratum_texts(frame: pd.DataFrame, columns: Sequence[str]) -> Texts:
     """Stratum values as text, independent of the file format; "" where missing."""
-    found = np.full(len(frame), "", dtype=object)
-    for number, name in enumerate(columns):
-        known = frame[name].notna().to_numpy(dtype=bool)
-        texts = id_texts(frame[name][known], f"the stratum {name!r}", blanks=True)
-        own = np.full(len(frame), "", dtype=object)
-        own[known] = pd.Series(texts, dtype=str).replace({"True": "true", "False": "false"})
-        found = found + "|" + own if number else own
-    return found
+    parts = []
+    for name in columns:
+        column = frame[name].reset_index(drop=True)
+        known = column.dropna()
+        texts = id_texts(known, f"the stratum {name!r}", blanks=True)
+        own = pd.Series(texts, known.index, str).replace({"True": "true", "False": "false"})
+        parts.append(own.reindex(column.index, fill_value=""))
+    found = ["|".join(own) for own in zip(*parts, strict=True)] if parts else [""] * len(frame)
+    return np.array(found, dtype=object)

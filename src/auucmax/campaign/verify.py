@@ -223,10 +223,9 @@ def verify(
     if bounds is not None:
         ends[is_known] = np.column_stack([bounds.lower, bounds.upper])
 
-    everyone = [(Against.EVERYONE, label) for label in arms[1:]]
-    others = [(against, None) for against in (Against.AS_RUN, Against.NOBODY, Against.RANDOM)]
+    names = [(Against.AS_RUN, None), (Against.NOBODY, None), (Against.RANDOM, None)]
     comparisons = []
-    for k, (against, arm) in enumerate([*others, *everyone]):
+    for k, (against, arm) in enumerate([*names, *((Against.EVERYONE, own) for own in arms[1:])]):
         found: dict[str, Any] = {"certified_lower": ends[k, 0], "certified_upper": ends[k, 1]}
         if is_known[k]:
             found["gain"] = means.contrast(weights[k], level)
