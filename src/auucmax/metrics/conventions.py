@@ -91,31 +91,38 @@ def conventions(
     order = np.argsort(-rows.score, kind="stable")
     levels = Levels(rows)
     auuc = levels.auuc()
-    table: list[tuple[Any, ...]] = [
-        (
-            "auucmax", "auuc_score(ranking='joint')", auuc, False,
-            "area under V(k) over k/n = mean(y u | treated) - mean(y u | control), "
-            "u = 1 - (rank - 1/2)/n",
-            "The number in the paper's tables. A constant score gives ATE/2. Ties averaged.",
-        ),
-        (
-            "auucmax", "auuc_score(ranking='separate')", levels.auuc("separate"), False,
-            "mean(y u | treated) - mean(y u | control), u from ranks inside each arm",
-            "Proposition 1 of the paper, which its bound is about. Near the joint value for large "
-            "n.",
-        ),
-        (
-            "paper", "Definition 1", auuc + effect / (2 * len(won)), False,
-            "(1/n) sum of V(k) over k = 1..n = auuc_score + ATE/(2n)",
-            "Bars instead of trapezoids; the paper prints it without the 1/n. Ties averaged.",
-        ),
-        (
-            "auucmax", "gain over random", auuc - effect / 2, False,
-            "auuc_score - ATE/2",
-            "What the ranking adds to treating the same number of people at random; outcomes are "
-            "not centred here, while auuc_inference centres them, which has less noise.",
-        ),
-    ]  # fmt: skip
+    found: list[tuple[Any, ...]] = []
+
+    def add(
+        library: str, name: str, value: float | str, formula: str, note: str, *, order: bool = False
+    ) -> None:
+        """Add a line; a value that is a string is the reason why there is none."""
+        if isinstance(value, str):
+            value, note = np.nan, f"NaN: {value} {note}"
+        found.append((name, library, value, formula, order, note))
+
+    add(
+        "auucmax", "auuc_score(ranking='joint')", auuc,
+        "area under V(k) over k/n = mean(y u | treated) - mean(y u | control), "
+        "u = 1 - (rank - 1/2)/n",
+        "The number in the paper's tables. A constant score gives ATE/2. Ties averaged.",
+    )  # fmt: skip
+    add(
+        "auucmax", "auuc_score(ranking='separate')", levels.auuc("separate"),
+        "mean(y u | treated) - mean(y u | control), u from ranks inside each arm",
+        "Proposition 1 of the paper, which its bound is about. Near the joint value for large n.",
+    )  # fmt: skip
+    add(
+        "paper", "Definition 1", auuc + effect / (2 * len(won)),
+        "(1/n) sum of V(k) over k = 1..n = auuc_score + ATE/(2n)",
+        "Bars instead of trapezoids; the paper prints it without the 1/n. Ties averaged.",
+    )  # fmt: skip
+    add(
+        "auucmax", "gain over random", auuc - effect / 2,
+        "auuc_score - ATE/2",
+        "What the ranking adds to treating the same number of people at random; outcomes are "
+        "not centred here, while auuc_inference centres them, which has less noise.",
+    )  # fmt: skip
 
     # scikit-uplift: curve points only where the score changes, so that ties enter together.
     success = won == 1
@@ -137,23 +144,20 @@ def conventions(
         shares[2] = "the average effect is negative, which scikit-uplift refuses here."
     if not (np.isin(won, (0.0, 1.0)).all() and 0 < success.sum() < n):
         shares = ["scikit-uplift needs an outcome of 0 and 1, both present."] * 3
-    table += [
-        (
-            "scikit-uplift", "uplift_auc_score", shares[0], False,
-            "(area under G(k) - n G(n)/2) / (the same for the perfect ranking)",
-            _SKLIFT_NOTE,
-        ),
-        (
-            "scikit-uplift", "qini_auc_score(negative_effect=True)", shares[1], False,
-            "(area under R(k) - n R(n)/2) / (the same for the perfect ranking)",
-            f"The default. {_SKLIFT_NOTE}",
-        ),
-        (
-            "scikit-uplift", "qini_auc_score(negative_effect=False)", shares[2], False,
-            "(area under R(k) - n R(n)/2) / (R(n) (n - R(n))/2)",
-            "Outcome 0/1 only. Perfect here means that nobody is harmed, so values above 1 occur.",
-        ),
-    ]  # fmt: skip
+    add(
+        "scikit-uplift", "uplift_auc_score", shares[0],
+        "(area under G(k) - n G(n)/2) / (the same for the perfect ranking)", _SKLIFT_NOTE,
+    )  # fmt: skip
+    add(
+        "scikit-uplift", "qini_auc_score(negative_effect=True)", shares[1],
+        "(area under R(k) - n R(n)/2) / (the same for the perfect ranking)",
+        f"The default. {_SKLIFT_NOTE}",
+    )  # fmt: skip
+    add(
+        "scikit-uplift", "qini_auc_score(negative_effect=False)", shares[2],
+        "(area under R(k) - n R(n)/2) / (R(n) (n - R(n))/2)",
+        "Outcome 0/1 only. Perfect here means that nobody is harmed, so values above 1 occur.",
+    )  # fmt: skip
 
     # CausalML: tied rows in the order of pandas' default, unstable sort: the call that it makes, so
     # that we agree with it on the same machine. That order differs between processors.
@@ -169,18 +173,15 @@ def conventions(
     ):  # fmt: skip
         end = float(values[-1])
         area = float(values.mean()) - random * end
-        table += [
-            (
-                "CausalML", f"{name}(normalize=True)",
-                _ratio(area, abs(end), "the average effect"), True,
-                f"({area_is}) / |{letter}(n)|",
-                f"A random ranking gives about {random_value}. {_CAUSALML_NOTE}",
-            ),
-            (
-                "CausalML", f"{name}(normalize=False)", area, True, area_is,
-                f"Grows with n. {_CAUSALML_NOTE}",
-            ),
-        ]  # fmt: skip
+        add(
+            "CausalML", f"{name}(normalize=True)", _ratio(area, abs(end), "the average effect"),
+            f"({area_is}) / |{letter}(n)|",
+            f"A random ranking gives about {random_value}. {_CAUSALML_NOTE}", order=True,
+        )  # fmt: skip
+        add(
+            "CausalML", f"{name}(normalize=False)", area, area_is,
+            f"Grows with n. {_CAUSALML_NOTE}", order=True,
+        )  # fmt: skip
 
     # pylift: the outcome is positive or not.
     top = _top((won > 0).astype(np.float64), treated, order)
@@ -189,7 +190,8 @@ def conventions(
     practical = (1 - (p - q) ** 2) / 4 if p + q > 1 else (p + q) / 2 - (p**2 + q**2) / 2
     # k/n with each arm counted as one half of the rows.
     share = (top.treated / top.treated[-1] + top.control / top.control[-1]) / 2
-    own: list[tuple[str, float | str, bool, str, str]] = []
+    refused = "pylift leaves rows with a negative outcome out of its counts."
+    refused = refused if won.min() < 0 else ""
     for name, values, formula, note in (
         (
             "qini", top.v, "V(k)",
@@ -203,33 +205,21 @@ def conventions(
     ):  # fmt: skip
         gain = _above_random(top.k, values) / n
         formula = f"(area under {formula} over k/n, minus ATE/2)"
-        own.append((f"Q_{name}", gain, True, formula, note))
+        add("pylift", f"Q_{name}", refused or gain, formula, note, order=True)
         for letter, largest, unit in (("q1", most, "Q_max"), ("q2", practical, "Q_practical_max")):
-            part = _ratio(gain, largest, "the largest possible Q")
-            own.append((f"{letter}_{name}", part, True, f"{formula} / {unit}", note))
-    own += [
-        (
-            "Q_max", most, False,
-            "(pT + pC)/2 - (pT^2 + pC^2)/4, pT and pC the success rates of the arms",
-            "Depends on the data only, not on the ranking. Any positive outcome counts as 1.",
-        ),
-        (
-            "Q_practical_max", practical, False,
-            "(pT + pC)/2 - (pT^2 + pC^2)/2; (1 - ATE^2)/4 if pT + pC > 1",
-            "Depends on the data only. If pT + pC <= 1 it is the largest possible gain over random "
-            "of the separate ranking.",
-        ),
-    ]  # fmt: skip
-    refused = "pylift leaves rows with a negative outcome out of its counts."
-    table += [
-        ("pylift", name, refused if won.min() < 0 else value, *more) for name, value, *more in own
-    ]
-
-    found = []
-    for library, name, value, depends, formula, note in table:
-        reason = f"NaN: {value} " if isinstance(value, str) else ""
-        value = np.nan if reason else value
-        found.append((name, library, value, formula, depends, reason + note))
+            part = refused or _ratio(gain, largest, "the largest possible Q")
+            add("pylift", f"{letter}_{name}", part, f"{formula} / {unit}", note, order=True)
+    add(
+        "pylift", "Q_max", refused or most,
+        "(pT + pC)/2 - (pT^2 + pC^2)/4, pT and pC the success rates of the arms",
+        "Depends on the data only, not on the ranking. Any positive outcome counts as 1.",
+    )  # fmt: skip
+    add(
+        "pylift", "Q_practical_max", refused or practical,
+        "(pT + pC)/2 - (pT^2 + pC^2)/2; (1 - ATE^2)/4 if pT + pC > 1",
+        "Depends on the data only. If pT + pC <= 1 it is the largest possible gain over random "
+        "of the separate ranking.",
+    )  # fmt: skip
     columns = ["name", "library", "value", "formula", "order_dependent", "note"]
     return pd.DataFrame(found, columns=columns)
 
