@@ -158,12 +158,9 @@ class Why(StrEnum):
 
 
 class Missing(Result):
-    """The reason for a missing number; ``got`` and ``needed`` are counts."""
+    """The reason for a missing number."""
 
     why: Why
-    arm: str | None = None
-    got: float | None = None
-    needed: float | None = None
 
 
 class Estimate(Result):
@@ -359,7 +356,6 @@ class Drivers(Result):
     share: float
     drivers: tuple[Driver, ...]
     n_columns: int
-    skipped: tuple[str, ...]
     linear: tuple[Term, ...] | None
 
 

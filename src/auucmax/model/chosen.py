@@ -245,12 +245,8 @@ def target(
             terms = share_as_budget(evidence.policy.curve, terms, n)
         choice, spend, missing = _choose_arms(evidence, terms, uplift, within, worth)
     used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
-    unlike = [k for k in np.flatnonzero(used).tolist() if shifts[k].is_unlike]
-    if unlike and sum(choice.counts):
-        k = max(unlike, key=lambda number: shifts[number].distance)
-        missing = Missing(
-            why=Why.UNLIKE_TRIAL, arm=arms[k], got=shifts[k].distance, needed=shifts[k].by_chance
-        )
+    if sum(choice.counts) and any(shifts[k].is_unlike for k in np.flatnonzero(used)):
+        missing = Missing(why=Why.UNLIKE_TRIAL)
     plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing, parts=parts)
     chosen = np.flatnonzero(choice.arm >= 0)
     asked, each = terms, within.get("cost")
@@ -369,7 +365,7 @@ def _choose_arms(
     spend = min(float(np.multiply(choice.counts, price).sum()) / n / factor, curve.spend[-1])
     away = float(np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max())
     is_other = away > max(LARGE_SHIFT, 2 / np.sqrt(n))
-    return choice, spend, Missing(why=Why.OTHER_ARMS, got=away) if is_other else None
+    return choice, spend, Missing(why=Why.OTHER_ARMS) if is_other else None
 
 
 def _people(

@@ -40,9 +40,8 @@ def counted_range(rows: Pair | Trial) -> Range | Missing:
     if outcome.range is None:
         return Missing(why=Why.NO_RANGE)
     low, high = outcome.range
-    lost = share_beyond(trial.y[index], (low, high))
-    if lost > MOST_BEYOND:
-        return Missing(why=Why.NARROW_RANGE, got=lost, needed=MOST_BEYOND)
+    if share_beyond(trial.y[index], (low, high)) > MOST_BEYOND:
+        return Missing(why=Why.NARROW_RANGE)
     return (-high, -low) if outcome.lower_is_better else (low, high)
 
 

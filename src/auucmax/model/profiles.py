@@ -116,7 +116,7 @@ def describe_drivers(
     >>> first.name, round(first.correlation, 6), first.top, first.rest
     ('age', 1.0, 45.0, 25.0)
     """
-    encoded, skipped = encode(features)
+    encoded, _ = encode(features)
     rank, on_top = pd.Series(score).rank().to_numpy(), top_part(score, share)
     found, n_columns = [], 0
     for feature in encoded:
@@ -156,7 +156,6 @@ def describe_drivers(
         share=share,
         drivers=tuple(found[:MOST_DRIVERS]),
         n_columns=n_columns,
-        skipped=tuple(short(text) for text in skipped[:MOST_DRIVERS]),
         linear=linear,
     )
 

@@ -125,14 +125,14 @@ def plan_at(
             ends += times * np.array([gain, lower, upper] if times > 0 else [gain, upper, lower])
     by_profit = terms.has_profit and terms.share is None and terms.budget is None
     if n_treated == 0 and by_profit and set(curve.band_lower[1:]) <= {None}:
-        missing = Missing(why=Why.FEW_ROWS, got=float(evidence.n_rows))  # no other plan is known
+        missing = Missing(why=Why.FEW_ROWS)  # no other plan is known
     elif n_treated == 0 and (counts is not None or missing is None):
         ends = np.zeros(3)
         missing = None
     elif missing is None and evidence.failed_check:
         missing = Missing(why=Why.FAILED_CHECK)
     elif missing is None and np.isnan(ends[1]):
-        missing = Missing(why=Why.FEW_ROWS, got=np.floor(shares.sum() * evidence.n_rows + 1e-9))
+        missing = Missing(why=Why.FEW_ROWS)
     money = None if terms.cost is None else float(np.dot(own, terms.cost))
     found = profit = guaranteed = None
     if missing is None:
