@@ -19,7 +19,7 @@ from experiments import page
 from experiments.harness import Line, Task
 from experiments.known_populations import POPULATIONS, Truth
 from experiments.models import rounded, start_line
-from experiments.rival_bounds import ALL_BOUNDS, HELD_OUT_BOUNDS, margin_bound
+from experiments.rival_bounds import HELD_OUT_BOUNDS, margin_bound
 
 NAME = "coverage"
 DELTA = 0.05
@@ -164,12 +164,15 @@ def run_noise(seed: int, n_rows: int = NOISE_ROWS, n_features: int = NOISE_FEATU
     }
 
 
+RIVALS = {bound.name: bound for bound in HELD_OUT_BOUNDS}
+
+
 def _is_conditional(name: str) -> bool:
-    return name in ALL_BOUNDS and "class counts" in ALL_BOUNDS[name].target
+    return name in RIVALS and RIVALS[name].is_conditional
 
 
 def _holds(name: str) -> bool:
-    return name not in ALL_BOUNDS or ALL_BOUNDS[name].validity.startswith("holds")
+    return name not in RIVALS or RIVALS[name].validity.startswith("holds")
 
 
 def render(lines: list[Line]) -> str:

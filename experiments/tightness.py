@@ -18,7 +18,7 @@ from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
 from experiments.models import describe, rounded, start_line
-from experiments.rival_bounds import ALL_BOUNDS
+from experiments.rival_bounds import HELD_OUT_BOUNDS
 from experiments.searched import MeanLogistic
 from experiments.trials import load_split
 
@@ -104,7 +104,7 @@ def run(task: Task) -> Line:
 def by_rival(method: str, model: Any, test: Trial) -> list[float]:
     """The columns by a bound that ``certify`` does not offer."""
     score, rows = model.predict(test.X), {"treatment": test.treatment}
-    bound = ALL_BOUNDS[method]
+    (bound,) = (one for one in HELD_OUT_BOUNDS if one.name == method)
     auuc = auuc_score(test.y, score, ranking=bound.ranking, **rows)
     gain = auuc - float(test.y[test.treated].mean() - test.y[~test.treated].mean()) / 2
     of_gain, of_auuc = (

@@ -23,12 +23,12 @@ the AUUC by c = lam / m; the squares of these numbers, summed over all rows of b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats, ScoredRows, check_rows
+from auucmax._validation import ScoredRows, check_rows
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class ArmRows(NamedTuple):
 
 
 def binary_rows(
-    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, control: Any = None
+    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike
 ) -> tuple[ScoredRows, tuple[Arm, Arm]]:
     """Checked rows with a 0/1 outcome, both outcomes in both arms; and the arms."""
-    rows = check_rows(y, score, treatment=treatment, control=control)
+    rows = check_rows(y, score, treatment=treatment)
     if not np.array_equal(rows.y, rows.y.astype(bool)):
         raise ValueError(
             "y should be 0 or 1 for a bound on ranking risks, got other values. Use a binary "
@@ -119,36 +119,3 @@ def auuc_of_risks(arms: tuple[Arm, Arm], treated_risk: float, control_risk: floa
     treated, control = arms
     gamma = treated.rate - treated.rate**2 / 2 - control.rate**2 / 2
     return gamma - treated.weight * treated_risk - control.weight * control_risk
-
-
-def check_features(X: Any, n_rows: int | None = None) -> Floats:
-    """X as a (n, d) array of finite numbers."""
-    try:
-        matrix = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "X should hold numbers, got values that are not. Encode categories as numbers first."
-        ) from error
-    if matrix.ndim != 2 or 0 in matrix.shape or n_rows not in (None, len(matrix)):
-        rows = "rows" if n_rows is None else f"{n_rows} rows, as many as y,"
-        raise ValueError(
-            f"X should have {rows} and at least one column, got shape {matrix.shape}. "
-            f"Pass the features of the same rows."
-        )
-    if not np.isfinite(matrix).all():
-        raise ValueError(
-            f"X should hold finite numbers, got {int((~np.isfinite(matrix)).sum())} that are not. "
-            f"Impute them, or drop these rows."
-        )
-    return matrix
-
-
-def check_size(value: float, name: str, *, zero: bool = True) -> None:
-    """A finite number of at least 0, or above 0."""
-    ok = isinstance(value, int | float | np.number) and np.isfinite(value)
-    if not ok or value < 0 or (value == 0 and not zero):
-        least = "of at least 0" if zero else "above 0"
-        raise ValueError(
-            f"{name} should be a finite number {least}, got {value!r}. It is a size, fixed before "
-            f"looking at the rows."
-        )

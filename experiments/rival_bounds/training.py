@@ -2,8 +2,9 @@
 
 All speak of the conditional AUUC (``arms.py``): given treatments and outcomes the x
 of a class are independent and alike. On real trials they are far too wide to be of use; they show
-what a correct version of the paper's theorem costs. Hold rows out, or use
-:func:`experiments.rival_bounds.pac_bayes.pac_bayes_bound`, for a bound that says something.
+what a correct version of the paper's theorem costs. Margins: the tools of Usunier, Amini and
+Gallinari (2005) and of Bartlett and Mendelson (2002); counting: Agarwal, Graepel, Herbrich,
+Har-Peled and Roth (2005) and Freund, Iyer, Schapire and Singer (2003), constants from memory.
 
 **Margin bound.** The ramp phi(u) = min(1, max(0, 1 - u / rho)) lies above the ranking loss of a
 pair with margin u and has slope at most 1 / rho. Let R^_g be the mean of phi over the pairs of arm
@@ -50,18 +51,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Floats, ScoredRows, check_level, check_whole
+from auucmax._validation import Floats, ScoredRows
 from auucmax.certificates.bound import LowerBound
 from auucmax.metrics.functions import auuc_score
-from experiments.rival_bounds.arms import (
-    Arm,
-    auuc_of_risks,
-    binary_rows,
-    check_features,
-    check_size,
-    class_rows,
-)
-from experiments.rival_bounds.bound import Bound
+from experiments.rival_bounds.arms import Arm, auuc_of_risks, binary_rows, class_rows
 
 
 def margin_bound(
@@ -75,7 +68,6 @@ def margin_bound(
     X: Any = None,
     n_candidates: int = 1,
     delta: float = 0.05,
-    control: Any = None,
 ) -> LowerBound:
     """Conditional AUUC of a linear score, from its training rows, by margins (module docstring).
 
@@ -100,9 +92,8 @@ def margin_bound(
     >>> bound.estimate, round(bound.lower, 4)
     (0.25, 0.1694)
     """
-    rows, arms = binary_rows(y, score, treatment=treatment, control=control)
-    _check_margin(norm, rho, delta)
-    level = delta / check_whole(n_candidates, "n_candidates", 1)
+    rows, arms = binary_rows(y, score, treatment=treatment)
+    level = delta / n_candidates
     distances = _squared_distances(rows, norm, radius, X)
     complexity = sum(
         arm.weight * np.sqrt(distance / arm.rarer)
@@ -123,22 +114,14 @@ def usunier_bound(
     rho: float,
     radius: float,
     delta: float = 0.05,
-    control: Any = None,
 ) -> LowerBound:
     """Conditional AUUC by margins, each arm on its own; never better than :func:`margin_bound`.
 
         AUUC >= gamma - sum lam_g R^_g - usunier_penalty
 
     Parameters are those of :func:`margin_bound`.
-
-    Examples
-    --------
-    >>> y, t = [1, 0] * 800, [1, 1, 0, 0] * 400
-    >>> score = [1, -1, -1, 1] * 400
-    >>> round(usunier_bound(y, score, treatment=t, norm=1, rho=2, radius=1).lower, 4)
-    0.152
     """
-    rows, arms = binary_rows(y, score, treatment=treatment, control=control)
+    rows, arms = binary_rows(y, score, treatment=treatment)
     penalty = usunier_penalty(arms, norm=norm, rho=rho, radius=radius, delta=delta)
     _check_spread(rows, 2 * norm * radius)
     lower = auuc_of_risks(arms, *_ramp_risks(rows, rho)) - penalty
@@ -146,20 +129,13 @@ def usunier_bound(
 
 
 def usunier_penalty(
-    arms: tuple[Arm, Arm],
-    *,
-    norm: float,
-    rho: float,
-    radius: float,
-    delta: float = 0.05,
+    arms: tuple[Arm, Arm], *, norm: float, rho: float, radius: float, delta: float = 0.05
 ) -> float:
     """sum lam_g {4 Lambda R / (rho sqrt(m_g)) + sqrt((1/m_g+ + 1/m_g-) ln(2/delta) / 2)}.
 
     >>> round(usunier_penalty((Arm(3238, 18149), Arm(2262, 19044)), norm=0.5, rho=1, radius=1), 4)
     0.0147
     """
-    _check_margin(norm, rho, delta)
-    check_size(radius, "radius")
     return _weighted(
         arms,
         lambda arm: (
@@ -170,33 +146,15 @@ def usunier_penalty(
 
 
 def agarwal_uniform_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    dimension: int,
-    delta: float = 0.05,
-    control: Any = None,
+    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, dimension: int, delta: float = 0.05
 ) -> LowerBound:
-    """Conditional AUUC of a linear score of ``dimension`` features, by counting rankings.
-
-    Examples
-    --------
-    >>> y, t = [1, 0] * 800, [1, 1, 0, 0] * 400
-    >>> round(agarwal_uniform_bound(y, [1, 0, 0, 1] * 400, treatment=t, dimension=1).lower, 4)
-    -0.1987
-    """
-    rows, arms = binary_rows(y, score, treatment=treatment, control=control)
+    """Conditional AUUC of a linear score of ``dimension`` features, by counting rankings."""
+    rows, arms = binary_rows(y, score, treatment=treatment)
     gap = agarwal_uniform_gap(arms, dimension=dimension, delta=delta)
     return _lower_bound("agarwal-uniform", rows, _separate_auuc(rows) - gap, delta)
 
 
-def agarwal_uniform_gap(
-    arms: tuple[Arm, Arm],
-    *,
-    dimension: int,
-    delta: float = 0.05,
-) -> float:
+def agarwal_uniform_gap(arms: tuple[Arm, Arm], *, dimension: int, delta: float = 0.05) -> float:
     """sum lam_g sqrt(8 (m+ + m-) (d ln(8 e m+ m- / d) + ln(8 / delta)) / (m+ m-)).
 
     Differences of 2 m+ and 2 m- rows span at most 2 m+ + 2 m- - 1 dimensions: d is cut there.
@@ -204,8 +162,6 @@ def agarwal_uniform_gap(
     >>> round(agarwal_uniform_gap((Arm(3238, 18149), Arm(2262, 19044)), dimension=22), 3)
     0.256
     """
-    dimension = check_whole(dimension, "dimension", 1)
-    check_level(delta, "delta")
 
     def of_arm(arm: Arm) -> float:
         d = min(dimension, 2 * arm.size - 1)
@@ -216,33 +172,15 @@ def agarwal_uniform_gap(
 
 
 def freund_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    dimension: int,
-    delta: float = 0.05,
-    control: Any = None,
+    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, dimension: int, delta: float = 0.05
 ) -> LowerBound:
-    """Conditional AUUC of a linear score of ``dimension`` features, by the VC dimension d + 1.
-
-    Examples
-    --------
-    >>> y, t = [1, 0] * 800, [1, 1, 0, 0] * 400
-    >>> round(freund_bound(y, [1, 0, 0, 1] * 400, treatment=t, dimension=1).lower, 4)
-    -0.2035
-    """
-    rows, arms = binary_rows(y, score, treatment=treatment, control=control)
+    """Conditional AUUC of a linear score of ``dimension`` features, by the VC dimension d + 1."""
+    rows, arms = binary_rows(y, score, treatment=treatment)
     gap = freund_gap(arms, dimension=dimension, delta=delta)
     return _lower_bound("freund", rows, _separate_auuc(rows) - gap, delta)
 
 
-def freund_gap(
-    arms: tuple[Arm, Arm],
-    *,
-    dimension: int,
-    delta: float = 0.05,
-) -> float:
+def freund_gap(arms: tuple[Arm, Arm], *, dimension: int, delta: float = 0.05) -> float:
     """sum lam_g sum over m in (m_g+, m_g-) of 2 sqrt((D (ln(2m / D) + 1) + ln(36 / delta)) / m).
 
     Where 2 m < D every labelling may occur, and 2 m ln 2 stands for D (ln(2m / D) + 1).
@@ -250,8 +188,7 @@ def freund_gap(
     >>> round(freund_gap((Arm(3238, 18149), Arm(2262, 19044)), dimension=22), 3)
     0.152
     """
-    vc = check_whole(dimension, "dimension", 1) + 1
-    check_level(delta, "delta")
+    vc = dimension + 1
 
     def of_class(m: float) -> float:
         log_labellings = vc * (np.log(2 * m / vc) + 1) if 2 * m >= vc else 2 * m * np.log(2)
@@ -281,15 +218,6 @@ def ramp_risk(first: Floats, last: Floats, rho: float) -> float:
     return float(losses.mean() / len(last))
 
 
-def ramp_risk_slow(first: Floats, last: Floats, rho: float) -> float:
-    """What :func:`ramp_risk` must return: the loop over all pairs."""
-    total = 0.0
-    for a in first:
-        for b in last:
-            total += min(1.0, max(0.0, 1.0 - (a - b) / rho))
-    return total / (len(first) * len(last))
-
-
 def _ramp_risks(rows: ScoredRows, rho: float) -> tuple[float, float]:
     """R^_T and R^_C; among the controls the rows with y = 0 should come first."""
     treated, control = class_rows(rows)
@@ -302,16 +230,11 @@ def _ramp_risks(rows: ScoredRows, rho: float) -> tuple[float, float]:
 def _squared_distances(rows: ScoredRows, norm: float, radius: float | None, X: Any) -> list[float]:
     """D_T and D_C: 4 R^2 if a radius was known, else the means over the pairs of rows."""
     if (radius is None) == (X is None):
-        raise ValueError(
-            "exactly one of radius and X should be given, got "
-            f"{'neither' if radius is None else 'both'}. Pass radius if a bound on ||x|| was known "
-            "beforehand, X to read the distances off the rows."
-        )
+        raise ValueError("exactly one of radius and X should be given, got both or neither.")
     if radius is not None:
-        check_size(radius, "radius")
         _check_spread(rows, 2 * norm * radius)
         return [4 * radius**2] * 2
-    matrix = check_features(X, len(rows.y))
+    matrix = np.asarray(X, dtype=np.float64)
     farthest = np.linalg.norm(matrix - matrix.mean(axis=0), axis=1).max()
     _check_spread(rows, 2 * norm * float(farthest))
     return [_mean_squared_distance(*(matrix[c] for c in arm)) for arm in class_rows(rows)]
@@ -335,12 +258,6 @@ def _lower_bound(name: str, rows: ScoredRows, lower: float, delta: float) -> Low
     return LowerBound(name, lower=lower, estimate=_separate_auuc(rows), delta=delta)
 
 
-def _check_margin(norm: float, rho: float, delta: float) -> None:
-    check_level(delta, "delta")
-    check_size(norm, "norm")
-    check_size(rho, "rho", zero=False)
-
-
 def _check_spread(rows: ScoredRows, largest: float) -> None:
     """Scores of a linear function within the stated norm cannot lie farther apart than this."""
     spread = float(rows.score.max() - rows.score.min())
@@ -349,62 +266,3 @@ def _check_spread(rows: ScoredRows, largest: float) -> None:
             f"score should be x.w with ||w|| <= norm, so spread at most {largest:g}; got "
             f"{spread:g}. Pass the scores of the linear model itself, or a larger norm or radius."
         )
-
-
-_TARGET = "conditional AUUC (population ranking risks at the observed outcome rates)"
-_INDEPENDENT = "given treatment and outcome, the x of a class are independent and alike; y is 0/1"
-TRAINING_BOUNDS = (
-    Bound(
-        name="margin",
-        function=margin_bound,
-        target=_TARGET,
-        ranking="separate",
-        rows="training",
-        assumptions=f"{_INDEPENDENT}; linear score, ||w|| <= norm; norm, rho (and radius) fixed "
-        "beforehand, scaling of the features too",
-        formula="gamma - sum lam_g R^_g,rho - (2 norm/rho) sum lam_g sqrt(D_g/m_g) "
-        "- sqrt(V ln(1/delta)/2), or 3 sqrt(V ln(2/delta)/2) with D_g from the rows",
-        reference="derived in experiments/rival_bounds/training.py; the tools are those of "
-        "Usunier, Amini and Gallinari (2005) and of Bartlett and Mendelson (2002)",
-        validity="holds; vacuous on real trials, where pair margins are tiny",
-    ),
-    Bound(
-        name="usunier",
-        function=usunier_bound,
-        target=_TARGET,
-        ranking="separate",
-        rows="training",
-        assumptions=f"{_INDEPENDENT}; linear score, ||w|| <= norm, ||x|| <= radius; norm, rho, "
-        "radius and scaling fixed beforehand",
-        formula="gamma - sum lam_g {R^_g,rho + 4 norm radius/(rho sqrt(m_g)) "
-        "+ sqrt((1/m_g+ + 1/m_g-) ln(2/delta)/2)}",
-        reference="Usunier, Amini and Gallinari (2005), fractional Rademacher complexity; the "
-        "constants are derived here, those of the paper were not re-read",
-        validity="holds; vacuous on real trials, and never better than margin",
-    ),
-    Bound(
-        name="agarwal-uniform",
-        function=agarwal_uniform_bound,
-        target=_TARGET,
-        ranking="separate",
-        rows="training",
-        assumptions=f"{_INDEPENDENT}; the score is linear in so many features fixed beforehand",
-        formula="AUUC - sum lam_g sqrt(8 (1/m_g+ + 1/m_g-) (d ln(8 e m_g+ m_g-/d) + ln(8/delta)))",
-        reference="Agarwal, Graepel, Herbrich, Har-Peled and Roth (2005), uniform bound; constants "
-        "recalled and not re-read there, but proved in experiments.rival_bounds.training",
-        validity="holds; vacuous on real trials",
-    ),
-    Bound(
-        name="freund",
-        function=freund_bound,
-        target=_TARGET,
-        ranking="separate",
-        rows="training",
-        assumptions=f"{_INDEPENDENT}; the score is linear in so many features fixed beforehand",
-        formula="AUUC - sum lam_g sum over m in (m_g+, m_g-) of "
-        "2 sqrt((D (ln(2m/D) + 1) + ln(36/delta))/m), D = d + 1",
-        reference="Freund, Iyer, Schapire and Singer (2003); constants recalled, not re-read",
-        validity="holds if the constants are right (Vapnik's inequality as it is commonly stated "
-        "implies them); vacuous on real trials",
-    ),
-)

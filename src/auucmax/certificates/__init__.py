@@ -1,8 +1,8 @@
 """Lower bounds on AUUC: certificates that hold, and the paper's bound, which does not.
 
 :func:`certify` is for a fixed score, :func:`progressive_certificate` for models that are trained on
-the rows they are judged on; docs/guarantees.md has the proofs. Bounds that only a figure needs, and
-a table of all bounds with their assumptions and formulas, are in ``experiments/rival_bounds``.
+the rows they are judged on; docs/guarantees.md has the proofs. Bounds that only a figure needs are
+in ``experiments/rival_bounds``.
 """
 
 from __future__ import annotations

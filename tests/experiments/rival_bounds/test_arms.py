@@ -4,7 +4,6 @@ from experiments.rival_bounds.arms import (
     Arm,
     auuc_of_risks,
     binary_rows,
-    check_features,
     class_rows,
 )
 from hypothesis import given, settings
@@ -52,14 +51,3 @@ def test_bad_rows():
         binary_rows([1, 1, 0, 1], score, treatment=t)
     with pytest.raises(ValueError, match="score should be of as many rows"):
         binary_rows([1, 0, 0, 1], score[:3], treatment=t)
-
-
-def test_bad_features():
-    with pytest.raises(ValueError, match="X should hold numbers"):
-        check_features([["a", "b"]])
-    with pytest.raises(ValueError, match=r"as many as y.*got shape \(2, 1\)"):
-        check_features([[1.0], [2.0]], 3)
-    with pytest.raises(ValueError, match=r"at least one column, got shape \(3,\)"):
-        check_features([1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="finite numbers, got 2 that are not"):
-        check_features([[1.0, np.nan], [np.inf, 2.0]])
