@@ -6,17 +6,15 @@ These are docs/results.md and, for each experiment, a page in docs/results/.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 from experiments.harness import (
+    NAMES,
     ONE_THREAD,
     RESULTS,
-    Task,
     module_of,
     read_lines,
     results_file,
@@ -24,31 +22,12 @@ from experiments.harness import (
     write_text,
 )
 
-NAMES = (
-    "datasets",
-    "table-1",
-    "hillstrom-linear",
-    "defaults",
-    "arena",
-    "cu2",
-    "jobs",
-    "ihdp",
-    "bounds-figure",
-    "tightness",
-    "coverage",
-    "progressive",
-    "intervals",
-    "money",
-    "monitor",
-    "arms",
-    "power",
-)
-#: Experiment -> the module that draws its lines, and the file.
+#: Experiment -> the file of its picture.
 PICTURES = {
-    "table-1": ("parameters_picture", "parameters.png"),
-    "arena": ("arena_page", "arena.png"),
-    "jobs": ("jobs_page", "jobs.png"),
-    "bounds-figure": ("bounds_picture", "bounds.png"),
+    "table-1": "parameters.png",
+    "arena": "arena.png",
+    "jobs": "jobs.png",
+    "bounds-figure": "bounds.png",
 }
 DOCS = RESULTS.parent.parent / "docs"
 
@@ -59,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--splits", type=int, help="at most so many splits a trial")
     parser.add_argument(
-        "--minutes", type=float, help="stop after so long; the same command goes on from there"
+        "--minutes", type=float, help="stop after so long; the same command continues from there"
     )
     parser.add_argument("--render", action="store_true", help="only write the pages from the lines")
     options = parser.parse_args(arguments)
@@ -74,10 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
             try:
                 run_experiment(name, splits=options.splits, jobs=options.jobs, deadline=deadline)
             except KeyboardInterrupt:
-                print(f"\n{name}: stopped; the same command goes on from here", file=sys.stderr)
+                print(f"\n{name}: stopped; the same command continues from here", file=sys.stderr)
                 return 130
     # Late: it imports numpy, which reads the number of threads.
-    from experiments.page import render_pages
+    from experiments.first_page import render_pages
 
     pages = render_pages()
     for address, text in pages.items():
@@ -96,8 +75,10 @@ def run_experiment(
     deadline: float | None = None,
 ) -> None:
     """Run the tasks of an experiment that have no line, on the trials that are there."""
+    from experiments.trials import available
+
     module, path = module_of(name), results_file(name, folder)
-    tasks = _possible(module.tasks(splits), module)
+    tasks = available(module.tasks(splits), getattr(module, "probe", None))
     done, left = run_tasks(
         tasks, path, run=module.run, parameters=module.parameters, jobs=jobs, deadline=deadline
     )
@@ -107,27 +88,12 @@ def run_experiment(
 
 def draw_pictures(folder: Path, results: Path = RESULTS) -> None:
     """The pictures of the pages, from the same lines; the same lines give the same file."""
-    for name, (module, file) in PICTURES.items():
+    for name, file in PICTURES.items():
         if lines := read_lines(results_file(name, results)):
             folder.mkdir(parents=True, exist_ok=True)
-            figure = importlib.import_module(f"experiments.{module}").draw(lines)
+            figure = module_of(name).draw(lines)
             figure.savefig(folder / file, dpi=150, metadata={"Software": None})
             print(f"wrote {file}")
-
-
-def _possible(tasks: list[Task], module: ModuleType | None = None) -> list[Task]:
-    """Tasks whose trial can be loaded; the others are named once.
-
-    A module with trials of its own has a ``probe(trial)`` that loads one.
-    """
-    from experiments.trials import probe, why_missing
-
-    load = getattr(module, "probe", probe)
-    reasons = {t: why_missing(load, t) for t in dict.fromkeys(task.trial for task in tasks)}
-    for trial, reason in reasons.items():
-        if reason is not None:
-            print(f"skipped {trial}: {reason}", file=sys.stderr)
-    return [task for task in tasks if reasons[task.trial] is None]
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ model that is kept on 50,000 new people.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ from auucmax import UpliftModel, fit, load_hillstrom, read_trial
 from auucmax.data.fetch import fetch_social_pressure
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 
 NAME = "arms"
 SHARES = (0.1, 0.3, 0.5, 1.0)
@@ -89,17 +88,16 @@ def load(task: Task) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def run(task: Task) -> Line:
-    start, start_cpu = time.perf_counter(), time.process_time()
-    table, names = load(task)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trial = read_trial(table, treatment="arm", outcome="y", **names)
-        model = fit(trial, task.model, random_state=task.split)
-        line = start_line(task, parameters(task)) | numbers(model)
-        if task.trial in POPULATIONS:
-            line["truth"] = truth_of(model, task)
-    line["fit_seconds"] = time.perf_counter() - start
-    return rounded(line | {"cpu_seconds": time.process_time() - start_cpu})
+    def found() -> Line:
+        table, names = load(task)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial = read_trial(table, treatment="arm", outcome="y", **names)
+            model = fit(trial, task.model, random_state=task.split)
+            truth = {"truth": truth_of(model, task)} if task.trial in POPULATIONS else {}
+            return numbers(model) | truth
+
+    return timed_line(task, parameters(task), found)
 
 
 def numbers(model: UpliftModel) -> Line:
@@ -155,61 +153,6 @@ def truth_of(model: UpliftModel, task: Task) -> list[float]:
 # The page
 
 
-class Cover(NamedTuple):
-    """Estimated and true mean gain in a population at a share; how often the truth was inside."""
-
-    estimate: float
-    truth: float
-    inside: int
-    known: int
-
-
-def cover_of(lines: Sequence[Line], share: int) -> Cover:
-    ends = [(x["policy"]["lower"][share], x["truth"][share], x["policy"]["upper"][share])
-            for x in lines]  # fmt: skip
-    known = [(low, true, high) for low, true, high in ends if low is not None]
-    inside = sum(low <= true <= high for low, true, high in known)
-    estimate = float(np.mean([x["policy"]["gain"][share] for x in lines]))
-    return Cover(estimate, float(np.mean([true for _, true, _ in ends])), inside, len(known))
-
-
-def render(lines: list[Line]) -> str:
-    lines = sorted(lines, key=lambda x: (x["trial"], x["model"], x["split"]))
-    parts = ["# arms: who gets which of several treatments\n", page.made_by(NAME, lines), _ABOUT]
-    for trial, models in REAL.items():
-        for model in models:
-            for line in lines:
-                if (line["trial"], line["model"]) == (trial, model):
-                    parts += [f"## {trial}, {model}\n", _effects(line), _gains(line), _areas(line)]
-    made = [line for line in lines if line["trial"] in POPULATIONS]
-    if made:
-        parts += ["## Populations whose truth is known\n", _WHAT_IS_TRUE, _truths(made)]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
-
-
-def summary(lines: list[Line]) -> str:
-    """For the first page."""
-    told = []
-    for line in sorted(lines, key=lambda x: (x["trial"], x["model"])):
-        if line["trial"] in REAL:
-            found = line["differences"]["single"]
-            told.append(f"{line['trial']} ({line['model']}) {_interval(found, 'area')}")
-    made = [line for line in lines if line["trial"] in POPULATIONS]
-    covers = [cover_of(made, share) for share in range(len(SHARES))] if made else []
-    inside, known = sum(c.inside for c in covers), sum(c.known for c in covers)
-    truth = (
-        f" On made-up trials, at up to four budgets each, {inside} of {known} intervals held the "
-        f"truth."
-        if known
-        else ""
-    )
-    return (
-        f"Gain per person of choosing arms over the best arm alone by its ranking, mean over all "
-        f"numbers of people: {'; '.join(told)}.{truth} All tables: "
-        f"[{NAME}]({page.address(NAME)}).\n"
-    )
-
-
 _ABOUT = (
     "Each arm costs 1, so a budget is a share of people. Every row is assigned its arm by models "
     "that were not trained on it (`auucmax.fit`); gains are per person of all people, over "
@@ -224,74 +167,98 @@ _WHAT_IS_TRUE = (
 )
 
 
-def _interval(found: Line, name: str) -> str:
-    if found[f"{name}_lower"] is None:
-        return f"{found[name]:+.4f}"
-    return f"{found[name]:+.4f} ({found[f'{name}_lower']:+.4f} to {found[f'{name}_upper']:+.4f})"
+def render(lines: list[Line]) -> str:
+    lines = sorted(lines, key=lambda x: (x["trial"], x["model"], x["split"]))
+    parts = [_ABOUT]
+    for trial, models in REAL.items():
+        for line in lines:
+            if line["trial"] == trial and line["model"] in models:
+                parts += [f"## {trial}, {line['model']}\n", *_real(line)]
+    made = [line for line in lines if line["trial"] in POPULATIONS]
+    if made:
+        parts += ["## Populations whose truth is known\n", _WHAT_IS_TRUE, _truths(made)]
+    return page.written(f"{NAME}: who gets which of several treatments", lines, *parts)
 
 
-def _effects(line: Line) -> str:
-    told = [
-        f"{label} {value:+.4f} ({low:+.4f} to {high:+.4f}, {line['rows'][label]:,} rows)"
-        for label, (value, low, high) in line["effects"].items()
-    ]
-    return f"Effects on everybody: {'; '.join(told)}.\n"
+def summary(lines: list[Line]) -> str:
+    gains = []
+    for line in sorted(lines, key=lambda x: (x["trial"], x["model"])):
+        if line["trial"] in REAL:
+            single = line["differences"]["single"]
+            area = _interval(*(single[f"area{end}"] for end in ("", "_lower", "_upper")))
+            gains.append(f"{line['trial']} ({line['model']}) {area}")
+    inside = [is_in for line in lines if line["trial"] in POPULATIONS for is_in in insides(line)]
+    known = [is_in for is_in in inside if is_in is not None]
+    return (
+        f"Gain per person of choosing arms over the best arm alone by its ranking, mean over all "
+        f"numbers of people: {'; '.join(gains)}. On made-up trials, at up to four budgets each, "
+        f"{sum(known)} of {len(known)} intervals contain the truth. All tables: "
+        f"{page.link(NAME)}.\n"
+    )
 
 
-def _gains(line: Line) -> str:
-    labels = list(line["effects"])
-    rows = []
-    for k, share in enumerate(SHARES):
-        ends = {f"gain{end}": line["policy"][name][k] for end, name in
-                (("", "gain"), ("_lower", "lower"), ("_upper", "upper"))}  # fmt: skip
-        given = ", ".join(
-            f"{label} {own[k]:.0%}" for label, own in zip(labels, line["given"], strict=True)
-        )
-        singles = line["singles"]  # of the best arm alone, in newer lines
-        alone = [singles[label][k] if label in singles else None for label in labels]
-        cells = [_number(value) for value in (*alone, line["everybody"][k])]
-        rows.append([f"{share:.0%}", _interval(ends, "gain"), given, *cells])
-    header = ["people", "policy", "given", *(f"{x} alone" for x in labels), "the best, at random"]
-    return page.table(header, rows)
+def insides(line: Line) -> list[bool | None]:
+    """At each share: whether the interval contains the truth; None where there is none."""
+    ends = zip(line["policy"]["lower"], line["truth"], line["policy"]["upper"], strict=True)
+    return [None if low is None else low <= true <= high for low, true, high in ends]
+
+
+def _interval(value: float, low: float | None, high: float | None) -> str:
+    return f"{value:+.4f}" if low is None else f"{value:+.4f} ({low:+.4f} to {high:+.4f})"
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:+.4f}"
 
 
-def _areas(line: Line) -> str:
+def _real(line: Line) -> list[str]:
+    """Effects of the arms, gains of the policy at each share, and its areas."""
+    effects = [
+        f"{label} {value:+.4f} ({low:+.4f} to {high:+.4f}, {line['rows'][label]:,} rows)"
+        for label, (value, low, high) in line["effects"].items()
+    ]
+    labels, rows = list(line["effects"]), []
+    for k, share in enumerate(SHARES):
+        gain = _interval(*(line["policy"][name][k] for name in ("gain", "lower", "upper")))
+        given = ", ".join(
+            f"{label} {own[k]:.0%}" for label, own in zip(labels, line["given"], strict=True)
+        )
+        singles = line["singles"]  # of the best arm alone, in newer lines
+        alone = [singles[label][k] if label in singles else None for label in labels]
+        rows.append([f"{share:.0%}", gain, given, *map(_number, (*alone, line["everybody"][k]))])
+    header = ["people", "policy", "given", *(f"{x} alone" for x in labels), "the best, at random"]
     words = {
         "random": "random people with the same arms",
         "single": "{} alone, by its ranking",
         "everybody": "{}, at random",
     }
-    told = [
-        f"against {words[name].format(found['arm'])} {_interval(found, 'area')}"
+    areas = [
+        f"against {words[name].format(found['arm'])} "
+        f"{_interval(found['area'], found['area_lower'], found['area_upper'])}"
         for name, found in line["differences"].items()
         if found["area"] is not None
     ]
-    return f"The policy over all budgets: {'; '.join(told)}.\n"
+    return [
+        f"Effects on everybody: {'; '.join(effects)}.\n",
+        page.table(header, rows),
+        f"The policy over all budgets: {'; '.join(areas)}.\n",
+    ]
 
 
 def _truths(lines: Sequence[Line]) -> str:
     rows = []
     for trial in POPULATIONS:
         own = [line for line in lines if line["trial"] == trial]
-        if not own:
-            continue
-        for k, share in enumerate(SHARES):
-            found = cover_of(own, k)
-            told = [[s[k] for s in line["singles"].values() if s[k] is not None] for line in own]
-            alone = [max(gains) for gains in told if gains]
-            cells = (
-                f"{found.estimate:+.4f}",
-                f"{found.truth:+.4f}",
-                f"{found.inside} of {found.known}",
-            )
+        for k, share in enumerate(SHARES) if own else ():
+            singles = [[s[k] for s in x["singles"].values() if s[k] is not None] for x in own]
+            alone = [max(gains) for gains in singles if gains]
+            known = [is_in for x in own if (is_in := insides(x)[k]) is not None]
             rows.append(
                 [
                     f"{trial}, {share:.0%} of people",
-                    *cells,
+                    _number(np.mean([x["policy"]["gain"][k] for x in own]).item()),
+                    _number(np.mean([x["truth"][k] for x in own]).item()),
+                    f"{sum(known)} of {len(known)}",
                     _number(np.mean(alone).item() if alone else None),
                 ]
             )

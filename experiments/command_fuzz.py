@@ -10,17 +10,13 @@ strategy would try few.) Each command is a run, and a run is right if
 * what it says to people names options, and no parameter of a function, such as hold_out;
 * it takes at most 60 seconds of computing.
 
-``--seed N`` runs the tables of one seed again and shows what was printed. ``--keep`` writes a line
-for every 50 seeds, and the same command goes on after the last line. Lines stay when seeds come to
-make other commands: they are runs of the commands of their day, and are told apart.
+``--seed N`` runs the tables of one seed again and shows what was printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import platform
 import re
 import signal
 import sys
@@ -28,24 +24,20 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from experiments.odd_lines import LINES, PRINTED, lines_of
+from experiments.odd_lines import PRINTED, lines_of
 
 MOST_SECONDS = 60
-RESULT = Path(__file__).parent / "results" / "command-fuzz.txt"
-PART = 50  # seeds of a kept line
 NOT_A_NUMBER = re.compile(r"(?<![\w])nan(?![\w])", re.IGNORECASE)
 #: hold_out, or selection='cv', in no quotes.
 PARAMETER = re.compile(
@@ -62,15 +54,13 @@ class HangError(BaseException):
 
 @dataclass
 class Found:
-    """What came of some runs."""
+    """Counts and failures of some runs."""
 
     commands: Counter[str] = field(default_factory=Counter)
     codes: Counter[int] = field(default_factory=Counter)
     reached: int = 0  # runs with a fitted model
     fitted: int = 0  # fits that gave one
     slowest: float = 0.0
-    lines: Counter[int] = field(default_factory=Counter)  # runs by the version of their lines
-    seconds: float = 0.0  # of one process
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -82,19 +72,8 @@ class Found:
         self.codes.update(other.codes)
         self.reached += other.reached
         self.fitted += other.fitted
-        self.lines.update(other.lines)
         self.slowest = max(self.slowest, other.slowest)
-        self.seconds += other.seconds
         self.failures += other.failures
-
-    @classmethod
-    def read(cls, line: dict[str, Any]) -> Found:
-        """From a line of kept results."""
-        own = {name: line[name] for name in ("reached", "fitted", "slowest", "seconds", "failures")}
-        codes, lines = (
-            Counter({int(k): n for k, n in line[of].items()}) for of in ("codes", "lines")
-        )
-        return cls(Counter(line["commands"]), codes, lines=lines, **own)
 
 
 def run_seed(seed: int, *, show: bool = False) -> Found:
@@ -105,10 +84,8 @@ def run_seed(seed: int, *, show: bool = False) -> Found:
         for line in lines_of(seed, folder):
             start = time.process_time()
             code, output, wrong = run_line(line, folder)
-            taken = time.process_time() - start
-            found.slowest, found.seconds = max(found.slowest, taken), found.seconds + taken
+            found.slowest = max(found.slowest, time.process_time() - start)
             found.commands[line[0]] += 1
-            found.lines[LINES] += 1
             found.codes[code] += 1
             found.reached += (folder / "m.model").exists()
             found.fitted += line[0] == "fit" and (folder / "m.model").exists()
@@ -203,67 +180,14 @@ def limited_time() -> Iterator[None]:
 def run_many(runs: int, jobs: int) -> Found:
     """At least so many runs, of seeds from 0 on."""
     found = Found()
-    for _, part in parts_of(count(), jobs):
-        found.add(part)
-        if found.runs >= runs:
-            break
-    return found
-
-
-def run_kept(runs: int, jobs: int, deadline: float, lines: Path) -> Found:
-    """The same, where parts of the seeds that have a line are not run again."""
-    kept = [] if not lines.exists() else list(map(json.loads, lines.read_text().splitlines()))
-    found = Found()
-    for line in kept:
-        found.add(Found.read(line))
-    done = {line["part"] for line in kept}
-    left = (part for part in count() if part not in done)
-    if found.runs >= runs:
-        return found
-    for number, part in parts_of(left, jobs):
-        with lines.open("a") as file:
-            head = {"part": number, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-            file.write(json.dumps(head | vars(part)) + "\n")
-        found.add(part)
-        if found.runs >= runs or time.monotonic() > deadline:
-            break
-    return found
-
-
-def parts_of(numbers: Iterable[int], jobs: int) -> Iterator[tuple[int, Found]]:
-    """Numbers of parts, and what came of their seeds."""
     with ProcessPoolExecutor(jobs) as pool:
-        total = Found()
-        for number in numbers:
-            part, seeds = Found(), range(number * PART, (number + 1) * PART)
-            for one in pool.map(run_seed, seeds, chunksize=5):
-                part.add(one)
-            total.add(part)
-            print(f"{total.runs:,} runs, {len(total.failures)} wrong", file=sys.stderr, flush=True)
-            yield number, part
-
-
-def told(found: Found) -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("auucmax", "numpy", "pandas"))
-    head = f"python -m experiments.{Path(__file__).stem} {' '.join(sys.argv[1:])}"
-    commands = ", ".join(f"{name} {n:,}" for name, n in sorted(found.commands.items()))
-    codes = ", ".join(f"{code}: {n:,}" for code, n in sorted(found.codes.items()))
-    return "\n".join(
-        [
-            f"{head}, {datetime.now(UTC):%Y-%m-%d}",
-            f"Python {platform.python_version()}, {packages}, {found.seconds / 60:.0f} minutes of "
-            f"one process",
-            f"{found.runs:,} runs ({commands})",
-            "; ".join(f"{n:,} by lines of version {own}" for own, n in sorted(found.lines.items())),
-            f"exit codes {codes}",
-            f"{found.reached:,} runs ({found.reached / found.runs:.0%}) with a fitted model; "
-            f"{found.fitted:,} of {found.commands['fit']:,} fits gave one",
-            f"slowest {found.slowest:.1f} s",
-            f"{len(found.failures)} wrong: tracebacks, hangs over {MOST_SECONDS} s, nan, or, from "
-            f"version 2 on, parameters for options",
-            *found.failures[:20],
-        ]
-    )
+        for start in count(0, 50):
+            for one in pool.map(run_seed, range(start, start + 50), chunksize=5):
+                found.add(one)
+            print(f"{found.runs:,} runs, {len(found.failures)} wrong", file=sys.stderr, flush=True)
+            if found.runs >= runs:
+                break
+    return found
 
 
 def main() -> int:
@@ -271,18 +195,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=50_000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, help="show the commands of this seed")
-    parser.add_argument("--keep", action="store_true", help=f"write {RESULT.name}")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="with --keep: stop then")
     options = parser.parse_args()
     if options.seed is not None:
         return int(bool(run_seed(options.seed, show=True).failures))
-    if options.keep:
-        deadline = time.monotonic() + 60 * options.minutes
-        found = run_kept(options.runs, options.jobs, deadline, RESULT.with_suffix(".jsonl"))
-        RESULT.write_text(told(found) + "\n")
-    else:
-        found = run_many(options.runs, options.jobs)
-    print(told(found))
+    found = run_many(options.runs, options.jobs)
+    print("runs", dict(found.commands), "exit codes", dict(found.codes))
+    print(
+        f"{found.reached} with a fitted model, slowest {found.slowest:.1f} s", *found.failures[:20]
+    )
     return int(bool(found.failures))
 
 

@@ -6,9 +6,9 @@ the truth, and the sum of its gaps. Lines of the counterexample hold one repetit
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from auucmax.certificates import betting, betting_bound, blocks, fixed_bets, pap
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.known_populations import POPULATIONS, Truth
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 from experiments.rival_bounds import HELD_OUT_BOUNDS, margin_bound
 
 NAME = "coverage"
@@ -94,10 +94,10 @@ def betting_constants() -> dict[str, float]:
 
 
 def run(task: Task) -> Line:
-    start = time.process_time()
-    found = run_noise(task.split) if task.model == COUNTEREXAMPLE else run_chunk(task)
-    seconds = {"fit_seconds": time.process_time() - start}
-    return rounded(start_line(task, parameters(task)) | found | seconds)
+    is_noise = task.model == COUNTEREXAMPLE
+    return timed_line(
+        task, parameters(task), lambda: run_noise(task.split) if is_noise else run_chunk(task)
+    )
 
 
 def run_chunk(task: Task, trials: int = CHUNK, n_rows: int = N_ROWS) -> Line:
@@ -176,14 +176,13 @@ def _holds(name: str) -> bool:
 
 
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
     lines = sorted(lines, key=lambda line: (line["trial"], line["split"]))
-    simulated = [line for line in lines if line["model"] == SIMULATION]
     noise = [line for line in lines if line["model"] == COUNTEREXAMPLE]
-    tables = _Tables(simulated)
-    parts = [
-        "# coverage: how often the bounds fail\n",
-        page.made_by(NAME, lines, "simulation"),
+    tables = _Tables([line for line in lines if line["model"] == SIMULATION])
+    broken, normal = (_listed(tables.outside(holds)) for holds in (True, False))
+    return page.written(
+        f"{NAME}: how often the bounds fail",
+        lines,
         "The lines were made when the sizes of hedged bets were tabulated at steps of .01 in the "
         "logarithm of progress; now it is .02. Bets differ by the error of interpolation.\n",
         f"{tables.trials:,} trials of {N_ROWS:,} held-out rows for each of {len(tables.names)} "
@@ -192,42 +191,43 @@ def render(lines: list[Line]) -> str:
         f"the time, and with so many trials at most {tables.allowed(tables.trials):.1%} (three "
         f"standard errors) may be seen. The score is fixed, and for the last population it is "
         f"AUUCMax fitted on {N_TRAINING_ROWS:,} other rows of it, anew for every {CHUNK} "
-        f"trials. Bounds given the class counts are held against AUUC at these counts.\n",
+        f"trials. Bounds given the class counts are compared with AUUC at these counts.\n",
         tables.populations(),
         *(part for target in TARGETS for part in tables.misses(target)),
         "Each cell: misses ± standard error, and the mean gap between estimate and bound. "
-        '"betting" is the default of `certify`, 20 dealings. One dealing is the sharper test: the '
-        "average over dealings fails less often than it may.\n",
-        tables.verdict(),
+        '"betting" is the default of `certify`, 20 random assignments to blocks. One assignment is '
+        "the sharper test: the average over several fails less often than it may.\n",
+        f"Bounds that claim to hold and miss too often: {broken}. Of the normal limit, which "
+        f"claims nothing for finite n: {normal}.\n",
         _noise_text(noise) if noise else "",
-    ]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+        work="simulation",
+    )
 
 
 def summary(lines: list[Line]) -> str:
-    """Whether bounds fail, in a line; for the first page."""
     tables = _Tables([line for line in lines if line["model"] == SIMULATION])
-    broken = _listed(tables.outside(True)) or "none"
     return (
-        f"Certificates ([{NAME}]({page.address(NAME)})), {tables.trials:,} trials of each of "
+        f"Certificates ({page.link(NAME)}), {tables.trials:,} trials of each of "
         f"{len(tables.names)} known populations: more misses than {page.share(DELTA)} and three "
-        f"standard errors, of bounds that claim to hold: {broken}.\n"
+        f"standard errors, of bounds that claim to hold: {_listed(tables.outside(True))}.\n"
     )
 
 
 def claims(lines: list[Line]) -> list[page.Claim]:
     noise = [line for line in lines if line["model"] == COUNTEREXAMPLE]
     wrong = sum(line["paper"] > 0 for line in noise)
-    if not noise:
-        return []
-    return [
-        page.Claim(
-            f"Theorem 1: its bound holds with probability {1 - DELTA:.0%}",
-            f"On noise, {NOISE_FEATURES:,} features, it is above the truth in {wrong} of "
-            f"{len(noise)} repetitions; so it is no guarantee",
-            "no" if wrong > DELTA * len(noise) else "not refuted",
-        )
-    ]
+    return (
+        [
+            page.Claim(
+                f"Theorem 1: its bound holds with probability {1 - DELTA:.0%}",
+                f"On noise, {NOISE_FEATURES:,} features, it is above the truth in {wrong} of "
+                f"{len(noise)} repetitions; so it is no guarantee",
+                "no" if wrong > DELTA * len(noise) else "not refuted",
+            )
+        ]
+        if noise
+        else []
+    )
 
 
 class _Tables:
@@ -249,10 +249,6 @@ class _Tables:
     def allowed(trials: int) -> float:
         return DELTA + 3 * float(np.sqrt(DELTA * (1 - DELTA) / trials))
 
-    def exceeds(self, population: str, bound: str, target: str) -> bool:
-        trials, misses, _ = self.sums(population, bound, target)
-        return misses / trials > self.allowed(trials)
-
     def populations(self) -> str:
         header = [
             "population", "share treated", "P(y = 1), control", "P(y = 1), treated", "AUUC", "gain",
@@ -261,12 +257,10 @@ class _Tables:
         rows = []
         for name in self.names:
             population, own = POPULATIONS[name], self.lines[name]
-            kind = "fixed"
-            if population.tied:
-                kind = "fixed, five tied levels"
+            kind = "fixed, five tied levels" if population.tied else "fixed"
             if population.fitted:
                 kind = f"fitted, {population.n_features} features (means over {len(own)} fits)"
-            rates = [float(np.mean([line["rates"][arm] for line in own])) for arm in (0, 1)]
+            rates = np.mean([line["rates"] for line in own], axis=0)
             truth = [float(np.mean([line["truth"][target] for line in own])) for target in TARGETS]
             rows.append(
                 [name, page.share(population.share), *(f"{rate:.4f}" for rate in rates),
@@ -276,49 +270,30 @@ class _Tables:
 
     def misses(self, target: str) -> list[str]:
         title = {"auuc": "AUUC", "gain": "Gain over random"}[target]
-        rows = [
-            [f"{bound}{'' if _holds(bound) else ' (no guarantee)'}"]
-            + [self._cell(name, bound, target) for name in self.names]
-            for bound in COMPETITORS
-        ]
+        rows = []
+        for bound in COMPETITORS:
+            row = [f"{bound}{'' if _holds(bound) else ' (no guarantee)'}"]
+            for name in self.names:
+                trials, misses, gaps = self.sums(name, bound, target)
+                rate = misses / trials
+                said = f"{rate:.1%} ± {np.sqrt(rate * (1 - rate) / trials):.1%}"
+                said = f"**{said}**" if rate > self.allowed(trials) else said
+                row.append(f"{said}; {gaps / trials:.4f}")
+            rows.append(row)
         return [f"## {title}\n", page.table(["bound", *self.names], rows)]
 
-    def _cell(self, population: str, bound: str, target: str) -> str:
-        trials, misses, gaps = self.sums(population, bound, target)
-        rate = misses / trials
-        error = float(np.sqrt(rate * (1 - rate) / trials))
-        said = f"{rate:.1%} ± {error:.1%}"
-        if self.exceeds(population, bound, target):
-            said = f"**{said}**"
-        return f"{said}; {gaps / trials:.4f}"
-
-    def outside(self, holds: bool) -> list[tuple[str, str, str]]:
+    def outside(self, holds: bool) -> list[str]:
         """Cells with too many misses of bounds that claim to hold, or that do not."""
-        return [
-            (bound, name, target)
-            for bound in COMPETITORS
-            for name in self.names
-            for target in TARGETS
-            if _holds(bound) is holds and self.exceeds(name, bound, target)
-        ]
-
-    def verdict(self) -> str:
-        broken, normal = self.outside(True), self.outside(False)
-        proven = (
-            "No bound that claims to hold misses more than that anywhere."
-            if not broken
-            else f"**Bounds that claim to hold and miss too often: {_listed(broken)}.**"
-        )
-        limit = (
-            f"The normal limit, which claims nothing for finite n, does: {_listed(normal)}."
-            if normal
-            else "Nor does the normal limit here."
-        )
-        return f"{proven} {limit}\n"
+        found = []
+        for bound, name, target in product(COMPETITORS, self.names, TARGETS):
+            trials, misses, _ = self.sums(name, bound, target)
+            if _holds(bound) is holds and misses / trials > self.allowed(trials):
+                found.append(f"{bound} ({name}, {target})")
+        return found
 
 
-def _listed(cells: Sequence[tuple[str, str, str]]) -> str:
-    return "; ".join(f"{bound} ({population}, {target})" for bound, population, target in cells)
+def _listed(cells: Sequence[str]) -> str:
+    return "; ".join(cells) or "none"
 
 
 def _noise_text(lines: list[Line]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from auucmax import Trial
-from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs
 from experiments import cu2, page, trials
 from experiments.harness import Line, Task
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 
 NAME = "datasets"
 MAIN = "Hillstrom women"
@@ -24,7 +21,7 @@ IHDP = "IHDP, replication 1"
 CRITEO = "Criteo-UPLIFT v2.1"
 DESCRIPTION = "description"  # in the place of a model
 
-#: The paper's numbers, in the order of its table.
+#: Rows of the paper's table, and its numbers.
 ROWS = {
     "size": "Size",
     "features": "Features",
@@ -34,20 +31,11 @@ ROWS = {
     "positive_control": "Pos. class ratio in group C",
     "uplift": "Average Uplift",
 }
-PAPER: dict[str, dict[str, str]] = {
-    MAIN: dict(
-        zip(
-            ROWS, ("42693", "22", "0.49905", "0.12883", "0.1514", "0.10617", "0.04523"), strict=True
-        )
-    ),
-    cu2.REAL: dict(
-        zip(
-            ROWS,
-            ("1000000", "12", "0.8502", "0.04897", "0.04944", "0.04631", "0.00313"),
-            strict=True,
-        )
-    ),
+_PRINTED = {
+    MAIN: "42693 22 0.49905 0.12883 0.1514 0.10617 0.04523",
+    cu2.REAL: "1000000 12 0.8502 0.04897 0.04944 0.04631 0.00313",
 }
+PAPER = {name: dict(zip(ROWS, text.split(), strict=True)) for name, text in _PRINTED.items()}
 
 
 def load_jobs() -> Trial:
@@ -72,24 +60,15 @@ LOADERS: dict[str, Callable[[], Trial]] = {
 
 
 def tasks(splits: int | None = None) -> list[Task]:
-    """One for each data set that is at hand; the Criteo file is left out with the reason."""
-    reason = cu2.why_missing()
-    found = [name for name in LOADERS if reason is None or name not in (cu2.REAL, CRITEO)]
-    if reason is not None:
-        print(f"skipped {cu2.REAL} and {CRITEO}: {reason}", file=sys.stderr)
-    return [Task(NAME, name, DESCRIPTION, 0) for name in found if not _is_missing(name)]
+    return [Task(NAME, name, DESCRIPTION, 0) for name in LOADERS]
 
 
-def _is_missing(name: str) -> bool:
-    """Whether a small file is not there (the trials of table-1 are looked for by the command)."""
-    if name not in (JOBS, IHDP):
-        return False
-    try:
-        LOADERS[name]()
-    except DataNotFoundError as error:
-        print(f"skipped {name}: {error}", file=sys.stderr)
-        return True
-    return False
+def probe(trial: str) -> None:
+    """Raises DataNotFoundError if a file is not there; the Criteo file is not read."""
+    if trial in (cu2.REAL, CRITEO):
+        cu2.probe(cu2.REAL)
+    elif trial != cu2.SYNTHETIC:
+        LOADERS[trial]()
 
 
 def parameters(task: Task) -> dict[str, Any]:
@@ -97,10 +76,7 @@ def parameters(task: Task) -> dict[str, Any]:
 
 
 def run(task: Task) -> Line:
-    start = time.perf_counter()
-    numbers = describe_trial(LOADERS[task.trial]())
-    line = start_line(task, parameters(task)) | rounded(numbers)
-    return line | {"fit_seconds": rounded(time.perf_counter() - start)}
+    return timed_line(task, parameters(task), lambda: describe_trial(LOADERS[task.trial]()))
 
 
 def describe_trial(trial: Trial) -> dict[str, Any]:
@@ -123,18 +99,20 @@ def describe_trial(trial: Trial) -> dict[str, Any]:
     }
 
 
+# The page.
+
+
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
     found = {line["trial"]: line for line in lines}
-    ordered = [found[name] for name in LOADERS if name in found]
-    parts = [
-        "# datasets: the paper's table of data sets, computed\n",
-        page.made_by(NAME, lines, "reading and counting"),
-        _all(ordered),
-        _notes(found),
-        *(_beside(name, found) for name in PAPER),
-    ]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+    found = {name: found[name] for name in LOADERS if name in found}
+    parts = [_all(list(found.values())), _notes(found)]
+    for name, others in ((MAIN, [MAIN]), (cu2.REAL, [cu2.REAL, cu2.SYNTHETIC])):
+        if shown := [other for other in others if other in found]:
+            parts += [f"## {name}, beside the paper\n", _beside(name, shown, found)]
+    if MAIN in found:
+        parts.append(_slip(found[MAIN]["treated_share"]))
+    title = f"{NAME}: the paper's table of data sets, computed"
+    return page.written(title, lines, *parts, work="reading and counting")
 
 
 def _all(lines: list[Line]) -> str:
@@ -142,55 +120,43 @@ def _all(lines: list[Line]) -> str:
         "data set", "outcome", "size", "features", "treated share", "positive rate",
         "of the treated", "of the controls", "average uplift", "standard error",
     ]  # fmt: skip
-    rows = [
-        [
-            _label(line),
-            line["outcome"],
-            f"{line['size']:,}",
-            str(line["features"]),
-            *(f"{line[name]:.5f}" for name in list(ROWS)[2:]),
-            f"{line['uplift_error']:.5f}",
-        ]
-        for line in lines
-    ]
+    rows = []
+    for line in lines:
+        prefix = "social pressure, " if line["trial"] in trials.SOCIAL_PRESSURE else ""
+        suffix = "" if line["binary"] else " (means, not rates)"
+        numbers = [f"{line[name]:.5f}" for name in (*list(ROWS)[2:], "uplift_error")]
+        rows.append(
+            [f"{prefix}{line['trial']}{suffix}", line["outcome"], f"{line['size']:,}",
+             str(line["features"]), *numbers]
+        )  # fmt: skip
     return page.table(header, rows)
-
-
-def _label(line: Line) -> str:
-    name = str(line["trial"])
-    prefix = "social pressure, " if name in trials.SOCIAL_PRESSURE else ""
-    return prefix + name + ("" if line["binary"] else " (means, not rates)")
 
 
 def _notes(found: dict[str, Line]) -> str:
     said = []
     if cu2.SYNTHETIC in found:
-        line = found[cu2.SYNTHETIC]
         said.append(
-            f'"{cu2.SYNTHETIC}" is made up, with the size, shares and rates of the paper\'s '
-            f"CU2-1M: its true average effect is {line['true_uplift']:.5f}."
+            f'"{cu2.SYNTHETIC}" is simulated, with the size, shares and rates of the paper\'s '
+            f"CU2-1M: its true average effect is {found[cu2.SYNTHETIC]['true_uplift']:.5f}."
         )
     if cu2.REAL not in found:
         said.append("The Criteo file was not at hand: CU2-1M is not among the data sets above.")
     if IHDP in found:
         said.append(
-            f"Outcomes of IHDP are simulated numbers, and its arms are not a random division; the "
+            f"Outcomes of IHDP are simulated numbers, and its arms are not randomised; the "
             f"true average effect of its children is {found[IHDP]['true_uplift']:.3f}."
         )
     if any(name in found for name in trials.SOCIAL_PRESSURE):
         said.append(
-            "Social pressure was randomised by household: its standard errors, which take rows as "
-            "independent, are a little small."
+            "Social pressure was randomised by household: its standard errors, which assume "
+            "independent rows, are a little small."
         )
     return " ".join(said) + "\n" if said else ""
 
 
-def _beside(name: str, found: dict[str, Line]) -> str:
+def _beside(name: str, shown: list[str], found: dict[str, Line]) -> str:
     """The paper's column, the same numbers computed, and whether they agree to its digits."""
     published = PAPER[name]
-    shown = [other for other in (name, *_STANDS_FOR.get(name, ())) if other in found]
-    if not shown:
-        return ""
     header = ["", "the paper", *shown, *([f"agrees, {name}"] if name in found else [])]
     rows = []
     for key, title in ROWS.items():
@@ -198,42 +164,19 @@ def _beside(name: str, found: dict[str, Line]) -> str:
         numbers = [f"{found[other][key]:.{digits}f}" for other in shown]
         agrees = ["yes" if numbers[0] == published[key] else "**no**"] if name in found else []
         rows.append([title, published[key], *numbers, *agrees])
-    text = _slip(published, found[name]) if name in found else _consistency(published)
-    return f"## {name}, beside the paper\n\n{page.table(header, rows)}\n{text}"
+    return page.table(header, rows)
 
 
-#: Data sets shown in the column beside, made to have the published numbers.
-_STANDS_FOR = {cu2.REAL: (cu2.SYNTHETIC,)}
-
-
-def _slip(published: dict[str, str], line: Line) -> str:
-    """Whether the paper's treated share is that of the treated, of the controls, or neither."""
-    treated, control = line["treated_share"], 1 - line["treated_share"]
-    stated = published["treated_share"]
-    digits = len(stated.partition(".")[2])
-    shares = f"{treated:.{digits}f} of the rows are treated and {control:.{digits}f} are controls"
-    rates = [float(published[f"positive{end}"]) for end in ("_treated", "_control")]
-    mixed = [share * rates[0] + (1 - share) * rates[1] for share in (treated, float(stated))]
-    if f"{treated:.{digits}f}" == stated:
-        return f"{shares}, as the paper says.\n"
-    if f"{control:.{digits}f}" != stated:
-        return f"{shares}; the paper's {stated} is neither.\n"
+def _slip(treated: float) -> str:
+    """The paper's treated share of Hillstrom, beside what its own rates imply."""
+    published = {key: float(value) for key, value in PAPER[MAIN].items()}
+    stated, rates = published["treated_share"], (
+        published["positive_treated"], published["positive_control"]
+    )  # fmt: skip
+    mixed = [share * rates[0] + (1 - share) * rates[1] for share in (treated, stated)]
     return (
-        f'{shares}: the paper\'s "Group T ratio" of {stated} is the share of the controls. Its own '
-        f"rates say so too: with a treated share of {treated:.{digits}f} they mix to a positive "
-        f"rate of {mixed[0]:.5f}, with {stated} to {mixed[1]:.5f}; it prints "
-        f"{published['positive']}.\n"
-    )
-
-
-def _consistency(published: dict[str, str]) -> str:
-    """Whether the published numbers agree among themselves, where there is no data to ask."""
-    share, treated, control = (
-        float(published[key]) for key in ("treated_share", "positive_treated", "positive_control")
-    )
-    mixed, uplift = share * treated + (1 - share) * control, treated - control
-    same = (f"{mixed:.5f}", f"{uplift:.5f}") == (published["positive"], published["uplift"])
-    return (
-        f"The paper's own numbers {'agree' if same else 'do **not** agree'} among themselves: its "
-        f"share and rates give a positive rate of {mixed:.5f} and an uplift of {uplift:.5f}.\n"
+        f"{treated:.5f} of the rows are treated and {1 - treated:.5f} are controls; the paper's "
+        f'"Group T ratio" is {stated}. With a treated share of {treated:.5f} its own rates mix to '
+        f"a positive rate of {mixed[0]:.5f}, with {stated} to {mixed[1]:.5f}; it prints "
+        f"{PAPER[MAIN]['positive']}.\n"
     )

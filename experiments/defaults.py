@@ -7,7 +7,7 @@ chosen is then compared with rivals on fresh splits (seeds from 0) that had no p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from experiments.harness import Line, Task
 from experiments.models import describe, measure
 from experiments.norm_paths import FAMILIES, RULES, Family, Rule, path_line, path_parameters
 from experiments.searched import Tuned
-from experiments.summaries import Paired, mean_ranks, paired
+from experiments.summaries import Scores, mean_ranks, paired
 from experiments.trials import (
     FEW_ROWS,
     HILLSTROM,
@@ -90,163 +90,128 @@ def run(task: Task) -> Line:
     return measure(task, MODELS[task.model](task.split), train, test)
 
 
+# The page.
+
+
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
     choosing = [line for line in lines if line["split"] >= FIRST_CHOOSING]
     fresh = [line for line in lines if line["split"] < FIRST_CHOOSING]
-    parts = ["# defaults: which defaults of AUUCMax\n", page.made_by(NAME, lines)]
-    parts += _render_choice(_splits(choosing, [REFERENCE, *FAMILIES]))
-    by_trial = _splits(fresh, list(MODELS))
+    parts = _choice(_by_trial(choosing, [REFERENCE, *FAMILIES]))
+    by_trial = _by_trial(fresh, MODELS)
     for title, trials in (
         ("half of the rows for training", TRIALS),
         (f"{FEW_ROWS:,} rows for training", SMALL),
     ):
-        if present := [trial for trial in trials if by_trial.get(trial)]:
-            parts += _render_fresh(title, {trial: by_trial[trial] for trial in present})
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+        if present := {trial: by_trial[trial] for trial in trials if trial in by_trial}:
+            parts += _fresh(title, present)
+    return page.written(f"{NAME}: which defaults of AUUCMax", lines, *parts)
 
 
-Split = dict[str, Line]
+def _by_trial(lines: list[Line], models: Iterable[str]) -> dict[str, Scores]:
+    """By trial, in order: the lines of the splits that all models have."""
+    found = {}
+    for trial in (*TRIALS, *SMALL):
+        scores = Scores((line for line in lines if line["trial"] == trial), models)
+        if scores.splits(*models):
+            found[trial] = scores
+    return found
 
 
-def _splits(lines: list[Line], models: Sequence[str]) -> dict[str, list[Split]]:
-    """By trial: the splits that all models have, each a line a model."""
-    found: dict[str, dict[int, Split]] = {}
-    for line in lines:
-        found.setdefault(line["trial"], {}).setdefault(line["split"], {})[line["model"]] = line
-    return {
-        trial: [splits[seed] for seed in sorted(splits) if set(splits[seed]) >= set(models)]
-        for trial, splits in found.items()
-    }
-
-
-# Choosing.
-
-
-class _Choice:
-    """Mean differences of every rule to TM and to random, by trial."""
-
-    def __init__(self, by_trial: dict[str, list[Split]]) -> None:
-        self.trials = [trial for trial in (*TRIALS, *SMALL) if by_trial.get(trial)]
-        self.large = [trial for trial in self.trials if trial in TRIALS]
-        self.small = [trial for trial in self.trials if trial in SMALL]
-        self.to_reference: dict[str, dict[str, float]] = {}
-        self.to_random: dict[str, dict[str, float]] = {}
+def _choice(by_trial: dict[str, Scores]) -> list[str]:
+    """Mean differences of every rule to TM, and the least one to random, by trial."""
+    to_reference: dict[str, dict[str, float]] = {rule.name: {} for rule in RULES}
+    least_gain = dict.fromkeys(to_reference, np.inf)
+    for trial, scores in by_trial.items():
+        reference, random = (scores.mean(REFERENCE, n, scores.common) for n in ("auuc", "random"))
         for rule in RULES:
-            for trial in self.trials:
-                splits = by_trial[trial]
-                scores = np.array([_score(rule, split) for split in splits])
-                for kept, name in ((self.to_reference, "auuc"), (self.to_random, "random")):
-                    other = np.array([split[REFERENCE][name] for split in splits])
-                    kept.setdefault(rule.name, {})[trial] = float(np.mean(scores - other))
-        self.rules = sorted(self.to_reference, key=self.mean, reverse=True)
+            paths = scores.values(rule.family.name, "path", scores.common)
+            auuc = np.mean([path["auuc"][rule.pick(path)] for path in paths])
+            to_reference[rule.name][trial] = float(auuc - reference)
+            least_gain[rule.name] = min(least_gain[rule.name], float(auuc - random))
+    large = [trial for trial in by_trial if trial in TRIALS]
+    small = [trial for trial in by_trial if trial in SMALL]
 
-    def mean(self, rule: str, trials: Sequence[str] | None = None) -> float:
-        of = self.to_reference[rule]
-        return float(np.mean([of[t] for t in (self.trials if trials is None else trials)]))
+    def mean(rule: str, trials: Iterable[str] = tuple(by_trial)) -> float:
+        return float(np.mean([to_reference[rule][trial] for trial in trials]))
 
-    def least_gain(self, rule: str) -> float:
-        return min(self.to_random[rule].values())
-
-
-def _score(rule: Rule, split: Split) -> float:
-    path = split[rule.family.name]["path"]
-    return float(path["auuc"][rule.pick(path)])
-
-
-def _render_choice(by_trial: dict[str, list[Split]]) -> list[str]:
-    choice = _Choice(by_trial)
-    header = ["selection, grid, weights, scale", *choice.large, "mean"]
-    header += [f"mean, {FEW_ROWS:,} rows", "mean of all", "least gain over random"]
+    order = sorted(to_reference, key=mean, reverse=True)
+    header = ["selection, grid, weights, scale", *large, "mean", f"mean, {FEW_ROWS:,} rows",
+              "mean of all", "least gain over random"]  # fmt: skip
     rows = [
         [
             f"**{rule}**" if rule == CHOSEN.name else rule,
-            *(_units(choice.to_reference[rule][trial]) for trial in choice.large),
-            _units(choice.mean(rule, choice.large)),
-            _units(choice.mean(rule, choice.small)) if choice.small else "",
-            _units(choice.mean(rule)),
-            _units(choice.least_gain(rule)),
+            *(_units(to_reference[rule][trial]) for trial in large),
+            _units(mean(rule, large)),
+            _units(mean(rule, small)) if small else "",
+            _units(mean(rule)),
+            _units(least_gain[rule]),
         ]
-        for rule in choice.rules
+        for rule in order
     ]
-    counts = sorted({len(by_trial[trial]) for trial in choice.trials})
+    counts = sorted({len(scores.common) for scores in by_trial.values()})
     return [
         "## Choosing\n",
-        f"Test AUUC minus that of TM in units of .00001, mean over {_span(counts)} splits a trial "
-        f"(seeds from {FIRST_CHOOSING}, stratified by treatment). Columns of single trials: half "
-        f'of the rows for training. "{FEW_ROWS:,} rows": so many for training, the others for '
-        "testing. Grids are parts of the unconstrained norm: relative (.03, .1, .3, 1), wide "
-        "(from .003), upper three, upper two; or the paper's (.5, .8, 1). With parts, mu does not "
-        "matter but to the bound: s_poly with mu = 1 on a ball of radius Lambda is s_poly with "
+        f"Test AUUC minus that of TM in units of .00001, mean over {' or '.join(map(str, counts))} "
+        f"splits a trial (seeds from {FIRST_CHOOSING}, stratified by treatment). Columns of single "
+        f'trials: half of the rows for training. "{FEW_ROWS:,} rows": so many for training, the '
+        "others for testing. Grids are parts of the unconstrained norm: relative (.03, .1, .3, 1), "
+        "wide (from .003), upper three, upper two; or the paper's (.5, .8, 1). With parts, mu "
+        "matters to the bound only: s_poly with mu = 1 on a ball of radius Lambda is s_poly with "
         "mu = .1 on one of Lambda / 10. One-se: the smallest norm within one standard error of "
         "the best. TM: logistic regression, l2 by 5-fold CV.\n",
         page.table(header, rows),
-        f"Chosen: **{CHOSEN.name}**, place {choice.rules.index(CHOSEN.name) + 1} of "
-        f"{len(choice.rules)} by the mean of all. The columns with few rows were added after those "
-        f"with half of the rows had been seen; the fresh splits came after the choice.\n",
+        f"Chosen: **{CHOSEN.name}**, place {order.index(CHOSEN.name) + 1} of {len(order)} by the "
+        "mean of all. The columns with few rows were added after those with half of the rows had "
+        "been seen; the fresh splits came after the choice.\n",
     ]
 
 
-# Fresh splits.
-
-
-def _render_fresh(title: str, by_trial: dict[str, list[Split]]) -> list[str]:
-    counts = [f"{len(splits)} splits of {whole(trial)}" for trial, splits in by_trial.items()]
+def _fresh(title: str, by_trial: dict[str, Scores]) -> list[str]:
+    counts = [f"{len(scores.common)} splits of {whole(t)}" for t, scores in by_trial.items()]
     blocks = [
-        [split[model]["auuc"] for model in MODELS]
-        for splits in by_trial.values()
-        for split in splits
+        [scores.lines[model][split]["auuc"] for model in MODELS]
+        for scores in by_trial.values()
+        for split in scores.common
     ]
     ranks = dict(zip(MODELS, mean_ranks(blocks), strict=True))
-    random = [page.auuc(_mean(splits, REFERENCE, "random")) for splits in by_trial.values()]
-    means = [
-        [model, *(page.auuc(_mean(s, model)) for s in by_trial.values()), f"{ranks[model]:.2f}"]
-        for model in MODELS
-    ]
-    to_reference = [
-        [model, *(_difference(splits, model, "auuc") for splits in by_trial.values())]
-        for model in MODELS
-        if model != REFERENCE
-    ]
-    to_random = [
-        [model, *(_difference(splits, model, "random") for splits in by_trial.values())]
-        for model in MODELS
-    ]
-    errors = [_mean(splits, DEFAULT, "gain_standard_error") for splits in by_trial.values()]
-    to_random.append(["*one split's standard error*", *(f"{e * 1e5:.0f}" for e in errors)])
+
+    def cells(model: str, name: str) -> list[str]:
+        """Minus TM, or minus the random ranking of TM's line."""
+        found = []
+        for scores in by_trial.values():
+            own, other = (scores.values(m, n, scores.common)
+                          for m, n in ((model, "auuc"), (REFERENCE, name)))  # fmt: skip
+            d = paired(own, other)
+            found.append(f"{_units(d.mean)} ({_units(d.low)} to {_units(d.high)})")
+        return found
+
+    def means(model: str, name: str = "auuc") -> list[float]:
+        return [scores.mean(model, name, scores.common) for scores in by_trial.values()]
+
     header = ["model", *map(whole, by_trial)]
+    errors = [f"{e * 1e5:.0f}" for e in means(DEFAULT, "gain_standard_error")]
     return [
         f"## On fresh splits, {title}\n",
         f"{', '.join(counts)}; seeds from 0. Mean test AUUC, and mean rank over splits:\n",
-        page.table([*header, "mean rank"], [*means, ["random", *random, ""]]),
+        page.table(
+            [*header, "mean rank"],
+            [
+                *([m, *map(page.auuc, means(m)), f"{ranks[m]:.2f}"] for m in MODELS),
+                ["random", *map(page.auuc, means(REFERENCE, "random")), ""],
+            ],
+        ),
         "Minus TM on the same splits, units of .00001, with 95% interval over splits:\n",
-        page.table(header, to_reference),
+        page.table(header, [[m, *cells(m, "auuc")] for m in MODELS if m != REFERENCE]),
         "Minus random on the same splits, the same units. The last row is the closed-form standard "
         "error of the default's gain on the test rows of one split, the better measure of what a "
-        "trial of this size can tell:\n",
-        page.table(header, to_random),
-    ]
-
-
-def _values(splits: list[Split], model: str, name: str = "auuc") -> list[float]:
-    return [split[model][name] for split in splits]
-
-
-def _mean(splits: list[Split], model: str, name: str = "auuc") -> float:
-    return float(np.mean(_values(splits, model, name)))
-
-
-def _difference(splits: list[Split], model: str, name: str) -> str:
-    return _interval(paired(_values(splits, model), _values(splits, REFERENCE, name)))
-
-
-def _interval(found: Paired) -> str:
-    return f"{_units(found.mean)} ({_units(found.low)} to {_units(found.high)})"
+        "trial of this size can show:\n",
+        page.table(
+            header,
+            [*([m, *cells(m, "random")] for m in MODELS),
+             ["*one split's standard error*", *errors]],
+        ),
+    ]  # fmt: skip
 
 
 def _units(value: float) -> str:
     return f"{value * 1e5:+.0f}" if round(value * 1e5) else "0"
-
-
-def _span(counts: list[int]) -> str:
-    return " or ".join(str(count) for count in counts)

@@ -1,100 +1,65 @@
-"""docs/results.md: what a reader finishes. The rest is in the appendix, a page an experiment."""
+"""docs/results.md and the pages of its appendix, each a pure function of the JSON lines."""
 
 from __future__ import annotations
 
-from experiments import (
-    arena_page,
-    arms,
-    bounds_figure,
-    coverage,
-    cu2_page,
-    hillstrom_linear,
-    intervals,
-    jobs_page,
-    money,
-    monitor,
-    page,
-    power,
-    progressive,
-    table_1_page,
-    tightness,
-)
-from experiments.harness import Line
+from pathlib import Path
 
-Found = dict[str, list[Line]]
+from experiments import page
+from experiments.harness import NAMES, RESULTS, Line, module_of, read_lines, results_file
 
+FIRST = "results.md"
 HEAD = """\
 # Results
 
 Written by `python -m experiments all --render` from the JSON lines in `experiments/results`, and
-not edited by hand; every number comes from a command of this repository, which its page in the
-appendix names. The trials are those of [datasets](results/datasets.md). "The paper" is Betlei,
-Diemert and Amini, arXiv 2012.09897; TM is two models, one per arm. AUUC is that of test rows with
+not edited by hand; the page of an experiment in the appendix names its command. The trials are
+those of [datasets](results/datasets.md). "The paper" is Betlei,
+Diemert and Amini, arXiv 2012.09897; TM is two models, one an arm. AUUC is that of test rows with
 joint ranking; a random ranking has half the average effect. Splits of a trial share its rows:
 spreads and intervals over splits describe the splits, and say less about another sample of people
 than their size suggests; a *widened* interval allows for it (Nadeau and Bengio 2003).
 """
-
-#: Title, and what is made of the lines of which experiment.
-SECTIONS = (
-    ("Which model ranks best on real trials", (("arena", arena_page.summary),)),
-    ("Which outcome to train on to rank by money", (("money", money.summary),)),
-    ("Who gets which of several treatments", (("arms", arms.summary),)),
-    (
-        "Intervals and certificates",
-        (
-            ("intervals", intervals.summary),
-            ("coverage", coverage.summary),
-            ("tightness", tightness.summary),
-            ("progressive", progressive.summary),
-            ("monitor", monitor.summary),
-            ("power", power.summary),
-        ),
+#: Title, and the experiments whose ``summary(lines)`` follows.
+SECTIONS = {
+    "Which model ranks best on real trials": ("arena",),
+    "Which outcome to learn from to rank by money": ("money",),
+    "Who gets which of several treatments": ("arms",),
+    "Intervals and certificates": (
+        "intervals", "coverage", "tightness", "progressive", "monitor", "power",
     ),
-    (
-        "Table 1: test AUUC on Hillstrom",
-        (("table-1", table_1_page.summary), ("hillstrom-linear", hillstrom_linear.summary)),
-    ),
-)
-#: What each experiment says to a statement of the paper.
-CLAIMS = (
-    ("table-1", table_1_page.claims),
-    ("cu2", cu2_page.claims),
-    ("jobs", jobs_page.claims),
-    ("coverage", coverage.claims),
-    ("bounds-figure", bounds_figure.claims),
-    ("arena", arena_page.claims),
-)
+    "Table 1: test AUUC on Hillstrom": ("table-1", "hillstrom-linear"),
+}  # fmt: skip
+#: Experiments whose ``claims(lines)`` judge statements of the paper.
+CLAIMS = ("table-1", "cu2", "jobs", "coverage", "bounds-figure", "arena")
 
 
-def render(found: Found) -> str:
-    """The page, of the experiments that have lines."""
+def render_pages(folder: Path = RESULTS) -> dict[str, str]:
+    """The first page, and one for each experiment that has lines, by their places below docs/."""
+    found = {name: read_lines(results_file(name, folder)) for name in NAMES}
+    found = {name: lines for name, lines in found.items() if lines}
+    pages = {page.address(name): module_of(name).render(lines) for name, lines in found.items()}
+    return {FIRST: render(found), **pages}
+
+
+def render(found: dict[str, list[Line]]) -> str:
+    """The first page, of the experiments that have lines."""
     parts = [HEAD]
-    for title, own in SECTIONS:
-        texts = [make(found[name]) for name, make in own if name in found]
+    for title, names in SECTIONS.items():
+        texts = [module_of(name).summary(found[name]) for name in names if name in found]
         parts += [f"## {title}\n", *texts] if texts else []
-    parts += [_claims(found), _appendix(found)] if found else []
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
-
-
-def _claims(found: Found) -> str:
     rows = [
-        [claim.said, claim.found, claim.holds, f"[{name}]({page.address(name)})"]
-        for name, make in CLAIMS
+        f"| {claim.said} | {claim.found} | {claim.holds} | {page.link(name)} |\n"
+        for name in CLAIMS
         if name in found
-        for claim in make(found[name])
+        for claim in module_of(name).claims(found[name])
     ]
-    if not rows:
-        return ""
-    # Text, so that all columns but the last are aligned to the left.
-    header = "| the paper | here | holds | page |\n| --- | --- | --- | --- |\n"
-    lines = "".join("| " + " | ".join(row) + " |\n" for row in rows)
-    return f"## What holds of the paper, and what does not\n\n{header}{lines}"
-
-
-def _appendix(found: Found) -> str:
-    names = ", ".join(f"[{name}]({page.address(name)})" for name in found)
-    return (
-        f"## Appendix\n\nA page for each experiment, with its command, all tables and how they are "
-        f"to be read: {names}.\n"
-    )
+    if rows:
+        # Text, so that all columns are aligned to the left.
+        header = "| the paper | here | holds | page |\n| --- | --- | --- | --- |\n"
+        parts += ["## What holds of the paper, and what does not\n", header + "".join(rows)]
+    if found:
+        parts.append(
+            f"## Appendix\n\nA page for each experiment, with its command, all tables and how they "
+            f"are to be read: {', '.join(map(page.link, found))}.\n"
+        )
+    return page.joined(parts)

@@ -1,7 +1,7 @@
 """Run (trial, model, split) tasks in parallel processes, and keep a JSON line for each.
 
-A line is written as soon as it is known, in the order of the tasks, so a run that was killed goes
-on where it stopped: tasks whose line is there are skipped, a last line that was torn is dropped and
+A line is written as soon as it is known, in the order of the tasks, so a run that was killed
+continues where it stopped: tasks whose line is there are skipped, a torn last line is dropped and
 done again. A line that was made with other parameters than the task has now is replaced.
 
 An experiment is a module with
@@ -10,6 +10,10 @@ An experiment is a module with
     parameters(task)    what the task would run with, as in its line
     run(task)           the line, a dictionary
     render(lines)       Markdown, a pure function of the lines
+    draw(lines)         a figure, if it has a picture
+
+and, where it applies, ``summary(lines)`` and ``claims(lines)`` for the first page and
+``probe(trial)``, which raises DataNotFoundError if a trial is not there.
 
 Nothing here imports numpy: the worker processes are told to use one thread before they do.
 """
@@ -28,9 +32,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 Line = dict[str, Any]
+
+NAMES = (
+    "datasets", "table-1", "hillstrom-linear", "defaults", "arena", "cu2", "jobs", "ihdp",
+    "bounds-figure", "tightness", "coverage", "progressive", "intervals", "money", "monitor",
+    "arms", "power",
+)  # fmt: skip
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER / "results"
@@ -90,7 +100,6 @@ def run_tasks(
     run: Callable[[Task], Line],
     parameters: Callable[[Task], Any],
     jobs: int = 2,
-    progress: TextIO | None = None,
     deadline: float | None = None,
 ) -> tuple[int, int]:
     """Do the tasks that have no line yet, and append theirs; returns how many were done, and left.
@@ -100,35 +109,25 @@ def run_tasks(
     wanted = {task: _plain(parameters(task)) for task in tasks}
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path):
-        return _run_missing(tasks, wanted, path, run, jobs, _Progress(0, progress), deadline)
-
-
-def _run_missing(
-    tasks: Sequence[Task],
-    wanted: dict[Task, Any],
-    path: Path,
-    run: Callable[[Task], Line],
-    jobs: int,
-    watch: _Progress,
-    deadline: float | None,
-) -> tuple[int, int]:
-    lines = read_lines(path)
-    kept = [
-        line
-        for line in lines
-        if task_of(line) not in wanted or wanted[task_of(line)] == line["parameters"]
-    ]
-    if len(kept) < len(lines) or _is_torn(path):
-        write_lines(path, kept)
-    there = {task_of(line) for line in kept}
-    missing = [task for task in tasks if task not in there]
-    watch.total = len(missing)
-    with path.open("a", encoding="utf-8") as file, _mapper(jobs) as do:
-        for line in do(run, _until(deadline, missing)):
-            file.write(_as_text(line))
-            file.flush()
-            watch.step()
-    return watch.done, len(missing) - watch.done
+        lines = read_lines(path)
+        kept = {
+            task_of(line): line
+            for line in lines
+            if wanted.get(task_of(line), line["parameters"]) == line["parameters"]
+        }
+        if len(kept) < len(lines) or _is_torn(path):
+            write_lines(path, kept.values())
+        missing = [task for task in tasks if task not in kept]
+        begun = (task for task in missing if deadline is None or time.monotonic() < deadline)
+        done = 0
+        with path.open("a", encoding="utf-8") as file, _mapper(jobs) as do:
+            for line in do(run, begun):
+                file.write(_as_text(line))
+                file.flush()
+                done += 1
+                if sys.stderr.isatty():
+                    print(f"\r  {done}/{len(missing)} done", end="", file=sys.stderr, flush=True)
+    return done, len(missing) - done
 
 
 @contextmanager
@@ -145,10 +144,6 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _until(deadline: float | None, tasks: Iterable[Task]) -> Iterator[Task]:
-    return (task for task in tasks if deadline is None or time.monotonic() < deadline)
-
-
 Mapped = Callable[[Callable[[Task], Line], Iterable[Task]], Iterable[Line]]
 
 
@@ -159,12 +154,12 @@ def _mapper(jobs: int) -> Iterator[Mapped]:
         yield map
         return
     # Set here, inherited there: a fresh process reads them when it imports numpy.
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    before = os.environ.copy()
     os.environ.update(ONE_THREAD)
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
     def few_ahead(run: Callable[[Task], Line], tasks: Iterable[Task]) -> Iterator[Line]:
-        """Hand out a few tasks at a time, so that a stop leaves little to wait for."""
+        """Submit a few tasks at a time, so that a stop leaves little to wait for."""
         waiting: deque[Future[Line]] = deque()
         for task in tasks:
             waiting.append(pool.submit(run, task))
@@ -177,34 +172,9 @@ def _mapper(jobs: int) -> Iterator[Mapped]:
         yield few_ahead
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-class _Progress:
-    """Done, gone and left on one line that is written over; silent unless on a terminal."""
-
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self.stream = sys.stderr if stream is None else stream
-        self.total, self.done, self.start = total, 0, time.monotonic()
-
-    def step(self) -> None:
-        self.done += 1
-        if not self.stream.isatty():
-            return
-        gone = time.monotonic() - self.start
-        left = gone / self.done * (self.total - self.done)
-        end = "\n" if self.done == self.total else ""
-        text = f"{self.done}/{self.total} done, {_clock(gone)} gone, about {_clock(left)} left"
-        self.stream.write(f"\r  {text}  {end}")
-        self.stream.flush()
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+        for name in ONE_THREAD.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _as_text(line: Line) -> str:

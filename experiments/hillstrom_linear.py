@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from auucmax import AUUCMax
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import describe, measure
 from experiments.searched import RATES, ClassMeans, Tuned, Variant
-from experiments.summaries import Paired, paired
-from experiments.table_1_page import PAPER
+from experiments.summaries import Scores
+from experiments.table_1 import PAPER
 from experiments.trials import load_split
 
 NAME = "hillstrom-linear"
@@ -131,23 +129,39 @@ def run(task: Task) -> Line:
     return measure(task, MODELS[task.model](task.split), train, test)
 
 
+# The page.
+
+
+def scores_of(lines: Sequence[Line]) -> tuple[Scores, list[int]]:
+    """The lines of the models with many splits, and of all, with the splits that all have."""
+    scores = Scores(lines, MODELS)
+    return scores, scores.splits(*MODELS)
+
+
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
-    scores = Scores(lines)
-    parts = [
-        "# hillstrom-linear: what the place of AUUC-max depends on\n",
-        page.made_by(NAME, lines),
-        f"{len(scores.common)} splits (seeds from 0), {len(scores.of_all)} of them for the first "
-        f"table; {page.share(TEST_SIZE)} test rows, stratified "
-        "by treatment alone, 22 features; the splits share one data set, so intervals and p values "
-        "over splits are descriptive. TM, CVT, DDR, SDR: logistic regression, l2 of the paper's "
-        "grid by 5-fold CV on AUUC. ± is two standard deviations over splits, as in the paper. "
-        "A random ranking has "
-        f"{page.auuc(scores.mean(REFERENCE, 'random'))} on average.\n",
+    scores, of_all = scores_of(lines)
+    common = scores.splits(*MANY)
+    random = scores.mean(REFERENCE, "random", common)
+    return page.written(
+        f"{NAME}: what the place of AUUC-max depends on",
+        lines,
+        f"{len(common)} splits (seeds from 0), {len(of_all)} of them for the first "
+        f"table; {page.share(TEST_SIZE)} test rows, stratified by treatment alone, 22 features; "
+        "the splits share one data set, so intervals and p values over splits are descriptive. TM, "
+        "CVT, DDR, SDR: logistic regression, l2 of the paper's grid by 5-fold CV on AUUC. ± is two "
+        f"standard deviations over splits, as in the paper. A random ranking has "
+        f"{page.auuc(random)} on average.\n",
         "## Features and optimiser, the same for all models\n",
-        optimiser_table(scores),
-        optimiser_text(scores),
-        explanation(scores),
+        _optimiser_table(scores, of_all),
+        f"Test AUUC minus that of TM solved exactly on min-max features, in units of .00001, with "
+        f"the standard error over {len(of_all)} splits. Adam: batches of 1,000 rows, at most 200 "
+        "epochs, early stopping by a fifth of the rows; rates are the paper's ("
+        + "; ".join(f"{model} {low:g}, {high:g}" for model, (low, high) in RATES.items())
+        + "), searched in the column Adam; how often they are halved (every 20 epochs) and the "
+        "patience (10) are not in it. AUUC-max: s_poly, Lambda in .5, .8, 1 by the bound, which "
+        f"constrains nothing on min-max features, uniform weights; {CLASS_MEANS}: the direction at "
+        "which it starts, before anything is minimised.\n",
+        _explanation(scores, of_all),
         "## Column-l2 features, mu = .1, the paper's grid, uniform weights\n",
         _table(scores, [*BASELINES, *AS_PAPER]),
         "## Our defaults, by CV and by the bound\n",
@@ -155,147 +169,86 @@ def render(lines: list[Line]) -> str:
         "## What the order depends on\n",
         "The setting above, s_poly by CV, with one or more things changed:\n",
         _table(scores, ["AUUC-max s_poly, cv", *CHANGES]),
-    ]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
-
-
-def summary(lines: list[Line]) -> str:
-    """What explains the paper's order; for the first page."""
-    scores = Scores(lines)
-    if not scores.of_all:
-        return ""
-    return (
-        "### What explains the paper's order\n\n"
-        f"{explanation(scores)} More: [{NAME}]({page.address(NAME)}).\n"
     )
 
 
-class Scores:
-    """The lines by model and split, and the splits that most models have, and that all have."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        found: dict[str, dict[int, Line]] = {}
-        for line in lines:
-            found.setdefault(line["model"], {})[line["split"]] = line
-        self.lines = found
-        self.common, self.of_all = (
-            sorted(set.intersection(*(set(found.get(model, ())) for model in models)))
-            for models in (MANY, MODELS)
-        )
-
-    def values(
-        self, model: str, name: str = "auuc", splits: Sequence[int] | None = None
-    ) -> list[float]:
-        chosen = self.common if splits is None else splits
-        return [self.lines[model][split][name] for split in chosen]
-
-    def mean(self, model: str, name: str = "auuc") -> float:
-        return float(np.mean(self.values(model, name)))
-
-    def spread(self, model: str, name: str = "auuc") -> float:
-        return 2 * float(np.std(self.values(model, name), ddof=1))
-
-    def to(self, model: str, other: str = REFERENCE, splits: Sequence[int] | None = None) -> Paired:
-        return paired(self.values(model, splits=splits), self.values(other, splits=splits))
+def summary(lines: list[Line]) -> str:
+    scores, of_all = scores_of(lines)
+    if not of_all:
+        return ""
+    return (
+        "### What explains the paper's order\n\n"
+        f"{_explanation(scores, of_all).rstrip()} More: {page.link(NAME)}.\n"
+    )
 
 
-def optimiser_table(scores: Scores) -> str:
+def _optimiser_table(scores: Scores, splits: list[int]) -> str:
     """Minus exact TM on min-max features, on the splits of all models; with standard errors."""
+
+    def cell(name: str) -> str:
+        if name == REFERENCE or name not in MODELS:
+            return "0" if name == REFERENCE else ""
+        return page.with_error(scores.difference(name, REFERENCE, splits=splits))
+
     header = [
         "model", "min-max: exact", "Adam", "at the lower rate", "at the higher rate",
         "column-l2: exact", "Adam",
     ]  # fmt: skip
     rows = []
     for model in (*RATES, CLASS_MEANS):
-        names = [name_of(model, "min-max")]
-        if model in RATES:
-            names += [name_of(model, "min-max", "Adam")]
-            names += [name_of(model, "min-max", f"Adam at {rate:g}") for rate in RATES[model]]
-        else:
-            names += [""] * 3
-        names.append(name_of(model, "column-l2"))
-        names.append(name_of(model, "column-l2", "Adam") if model in RATES else "")
-        rows.append([model, *(_to_reference(scores, name) for name in names)])
+        rates = [f"Adam at {rate:g}" for rate in RATES.get(model, (0, 0))]
+        on_min_max = [name_of(model, "min-max", how) for how in ("", "Adam", *rates)]
+        on_columns = [name_of(model, "column-l2", how) for how in ("", "Adam")]
+        rows.append([model, *map(cell, on_min_max + on_columns)])
     return page.table(header, rows)
 
 
-def _to_reference(scores: Scores, name: str) -> str:
-    if name == REFERENCE or not name:
-        return "0" if name else ""
-    return page.with_error(scores.to(name, splits=scores.of_all))
-
-
-def optimiser_text(scores: Scores) -> str:
-    """How the table is to be read."""
-    return (
-        f"Test AUUC minus that of TM solved exactly on min-max features, in units of .00001, with "
-        f"the standard error over {len(scores.of_all)} splits. Adam: batches of 1,000 rows, at "
-        "most 200 epochs, early stopping by a fifth of the rows; rates are the paper's ("
-        + "; ".join(f"{model} {low:g}, {high:g}" for model, (low, high) in RATES.items())
-        + "), searched in the column Adam; how often they are halved (every 20 epochs) and the "
-        "patience (10) are not in it. AUUC-max: s_poly, Lambda in .5, .8, 1 by the bound, which "
-        f"constrains nothing on min-max features, uniform weights; {CLASS_MEANS}: the direction at "
-        "which it starts, which nothing is minimised for."
-    )
-
-
-def explanation(scores: Scores) -> str:
+def _explanation(scores: Scores, splits: list[int]) -> str:
     """What puts AUUC-max above TM or below it, in the same units."""
-    splits, own = scores.of_all, name_of(OWN, "min-max")
-    low, high = (name_of("TM", "min-max", f"Adam at {rate:g}") for rate in RATES["TM"])
-    by_adam = [scores.to(f"{own}, Adam", rival, splits) for rival in (high, low)]
-    searched = scores.to(f"{own}, Adam", name_of("TM", "min-max", "Adam"), splits)
+    own, common = name_of(OWN, "min-max"), scores.splits(*MANY)
+    rivals = [name_of("TM", "min-max", how) for how in
+              ("Adam", *(f"Adam at {rate:g}" for rate in RATES["TM"]))]  # fmt: skip
+    searched, low, high = (
+        scores.difference(f"{own}, Adam", rival, splits=splits) for rival in rivals
+    )
     exact, means, small = (
-        scores.to(model) for model in (own, CLASS_MEANS, 'scale="min-max", grid="relative"')
+        scores.difference(model, REFERENCE, splits=common)
+        for model in (own, CLASS_MEANS, 'scale="min-max", grid="relative"')
     )
     printed = 1e5 * (PAPER["AUUC-max s_poly, bound"].mean - PAPER["TM"].mean)
-    moved = abs(by_adam[0].mean - by_adam[1].mean) * 1e5
-    turns = by_adam[0].mean > 0 > by_adam[1].mean
-    start = means.low > 0 > exact.high
     return (
         f"In units of .00001, with standard errors over splits: solved exactly, AUUC-max minus TM "
-        f"is {page.with_error(exact)} over {len(scores.common)} splits; the paper has "
-        f"{printed:+.0f}. By the paper's optimiser the "
-        f"difference is {page.with_error(by_adam[0])} if TM has its rate of "
-        f"{RATES['TM'][1]:g}, {page.with_error(by_adam[1])} if it has {RATES['TM'][0]:g}, and "
+        f"is {page.with_error(exact)} over {len(common)} splits; the paper has {printed:+.0f}. By "
+        f"the paper's optimiser the difference is {page.with_error(high)} if TM has its rate of "
+        f"{RATES['TM'][1]:g}, {page.with_error(low)} if it has {RATES['TM'][0]:g}, and "
         f"{page.with_error(searched)} if rates are searched: TM's learning rate alone moves it by "
-        f"{moved:.0f}{' and turns its sign' if turns else ''}, beside the paper's {printed:.0f}. "
-        f"{CLASS_MEANS.capitalize()}, which nothing is minimised for, minus exact TM is "
-        f"{page.with_error(means)}, and so is AUUC-max while its norm is kept small "
-        f"({page.with_error(small)}, Lambda by CV in parts of the free norm). "
-        + (
-            "So what lies above TM on this trial is the start of AUUC-max; minimising its "
-            "objective to the end loses that. "
-            if start
-            else ""
-        )
-        + "How that direction does on other trials is on the page table-1, in the last table.\n"
+        f"{abs(high.mean - low.mean) * 1e5:.0f}. {CLASS_MEANS.capitalize()}, for which nothing is "
+        f"minimised, minus exact TM is {page.with_error(means)}; AUUC-max of a small norm (Lambda "
+        f"by CV in parts of the free norm) minus exact TM is {page.with_error(small)}. How the "
+        f"direction of the class means does on other trials is on the page table-1, in the last "
+        f"table.\n"
     )
 
 
 def _table(scores: Scores, models: list[str]) -> str:
+    common = scores.splits(*MANY)
     header = [
-        "model",
-        "AUUC (joint)",
-        "separate",
-        "minus TM (95% interval)",
-        "splits above TM",
-        "sign test p",
-        "seconds a fit",
-    ]
-    return page.table(header, [_row(scores, model) for model in models])
-
-
-def _row(scores: Scores, model: str) -> list[str]:
-    difference = scores.to(model)
-    itself = model == REFERENCE
-    return [
-        model,
-        f"{page.auuc(scores.mean(model))} ± {page.auuc(scores.spread(model))}",
-        f"{page.auuc(scores.mean(model, 'auuc_separate'))} ± "
-        f"{page.auuc(scores.spread(model, 'auuc_separate'))}",
-        "" if itself else page.interval(difference),
-        "" if itself else page.share(difference.share_above),
-        "" if itself else page.p_value(difference.p_value),
-        f"{scores.mean(model, 'fit_seconds'):.2f}",
-    ]
+        "model", "AUUC (joint)", "separate", "minus TM (95% interval)", "splits above TM",
+        "sign test p", "seconds a fit",
+    ]  # fmt: skip
+    rows = []
+    for model in models:
+        joint, separate = (
+            f"{page.auuc(scores.mean(model, name, common))} ± "
+            f"{page.auuc(scores.spread(model, name, common))}"
+            for name in ("auuc", "auuc_separate")
+        )
+        against = [""] * 3
+        if model != REFERENCE:
+            found = scores.difference(model, REFERENCE, splits=common)
+            against = [
+                page.interval(found), page.share(found.share_above), page.p_value(found.p_value)
+            ]  # fmt: skip
+        seconds = f"{scores.mean(model, 'fit_seconds', common):.2f}"
+        rows.append([model, joint, separate, *against, seconds])
+    return page.table(header, rows)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata, spearmanr, t
+from scipy.stats import rankdata, spearmanr
 
 from auucmax import Trial, TwoModels, auuc_score
 from auucmax.baselines import (
@@ -30,13 +31,12 @@ from auucmax.metrics.functions import pehe
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import describe, rounded, start_line
+from experiments.summaries import paired
 
 NAME = "ihdp"
 REPLICATIONS = tuple(f"replication {k}" for k in range(1, 11))
 SPLITS = 5
 TEST_SIZE = 0.3
-CLOSE = 0.1  # of the best gain over random: nearer than this, two models rank about as well
-SAME = 0.01  # PEHE nearer than this is the same
 #: 418 of the 522 training rows learn, so 600 epochs are 3,000 steps.
 NETWORK: dict[str, Any] = {"batch_size": 100, "max_epochs": 600, "patience": 30, "l2": 1e-4}
 MODELS: dict[str, Callable[[int], Any]] = {
@@ -49,7 +49,6 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "CFRNet": lambda seed: CFRNet(**NETWORK, random_state=seed),
     "GANITE": lambda seed: GANITE(**NETWORK, generator_epochs=100, random_state=seed),
 }
-NETWORKS = ("TARNet", "CFRNet", "GANITE")
 
 
 def tasks(splits: int | None = None) -> list[Task]:
@@ -116,33 +115,36 @@ def true_auuc(effect: Any, score: Any) -> float:
     return float(np.mean(np.asarray(effect) * (1 - (rank - 0.5) / len(rank))))
 
 
+# The page.
+
+_ABOUT = """\
+Ten published replications of IHDP (747 children, simulated outcomes, {treated:.0%} treated),
+{test:.0%} of the rows for testing. PEHE is the root mean squared error of the effect. The gain is
+AUUC with the true effects minus half the mean effect, as a share of what ranking by the effects
+themselves gains: 0% is a random ranking. Numbers are means over the splits of a replication, then
+mean and standard error over replications; the middle replication is given too, since the spread of
+the effects differs much between them. A constant can at best have the PEHE of the first line, and
+gains nothing. Default settings except for the networks (batches of {batch}, l2 {l2:g}, at most
+{epochs} epochs); nothing was searched.
+"""
+_NOT_RANDOMISED = """\
+The treated are not a random part of the children: a group of them was removed to make the arms
+different. AUUC from outcomes compares arms as if they were randomised, so it is biased by what the
+arms differ in; so are the models that rest on a known share of treated (MOM, MML). This data shows
+whether effects are estimated, not how a randomised trial goes.
+"""
+
+
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
-    first = lines[0]
-    parts = [
-        "# ihdp: effects that are known\n",
-        page.made_by(NAME, lines),
-        f"Ten published replications of IHDP (747 children, simulated outcomes, "
-        f"{first['treated']:.0%} treated), {TEST_SIZE:.0%} of the rows for testing. PEHE is the "
-        f"root mean squared error of the effect. The gain is AUUC against the true effects minus "
-        f"half the mean effect, as a share of what ranking by the effects themselves gains: 0% is "
-        f"a random ranking. Numbers are means over the splits of a replication, then mean and "
-        f"standard error over replications; the middle replication is given too, since the spread "
-        f"of the effects differs much between them. A constant can at best have the PEHE of "
-        f"the first line, and gains nothing. Default settings but for the networks (batches of "
-        f"{NETWORK['batch_size']}, l2 {NETWORK['l2']:g}, at most {NETWORK['max_epochs']} epochs); "
-        f"nothing was searched.\n",
-        _table(lines),
-        _text(lines),
-        "The treated are not a random part of the children: a group of them was removed to make "
-        "the arms differ. AUUC from outcomes compares arms as if they did not, so it is off by "
-        "what the arms differ in; so are the models that rest on a known share of treated (MOM, "
-        "MML). This data shows whether effects are estimated, not how a randomised trial goes.\n",
-    ]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    about = _ABOUT.format(
+        treated=lines[0]["treated"], test=TEST_SIZE, batch=NETWORK["batch_size"],
+        l2=NETWORK["l2"], epochs=NETWORK["max_epochs"],
+    )  # fmt: skip
+    parts = [about, _table(lines), _text(lines), _NOT_RANDOMISED]
+    return page.written(f"{NAME}: effects that are known", lines, *parts)
 
 
-def _gain(line: Line) -> float:
+def gain_of(line: Line) -> float:
     """Share of the best gain over random."""
     random = line["mean_effect"] / 2
     return float((line["true_auuc"] - random) / (line["best_auuc"] - random))
@@ -155,16 +157,6 @@ def by_replication(
     own = [line for line in lines if model in (line["model"], None)]
     names = [name for name in REPLICATIONS if any(line["trial"] == name for line in own)]
     return np.array([np.mean([value(x) for x in own if x["trial"] == name]) for name in names])
-
-
-def _present(lines: Sequence[Line]) -> list[str]:
-    return [model for model in MODELS if any(line["model"] == model for line in lines)]
-
-
-def _complete(lines: Sequence[Line]) -> list[str]:
-    """Models on as many splits as any: the others are still being run, and not compared."""
-    number = {m: sum(line["model"] == m for line in lines) for m in _present(lines)}
-    return [m for m in number if number[m] == max(number.values())]
 
 
 def _spread(values: NDArray[np.float64], form: str) -> str:
@@ -187,118 +179,49 @@ def _table(lines: Sequence[Line]) -> str:
         ["(best constant)", "", _spread(constant, ".2f"), f"{np.median(constant):.2f}", "", "0%",
          f"{random.mean():.2f}", ""]
     ]  # fmt: skip
-    for model in _present(lines):
-
-        def column(value: Callable[[Line], float], model: str = model) -> NDArray[np.float64]:
-            return by_replication(lines, model, value)
-
-        test = column(lambda line: line["pehe"])
-        rows.append(
-            [
-                model,
-                _spread(column(lambda line: line["train_pehe"]), ".2f"),
-                _spread(test, ".2f"),
-                f"{np.median(test):.2f}",
-                _spread(column(lambda line: abs(line["mean_error"])), ".2f"),
-                _spread(column(_gain), ".0%"),
-                f"{column(lambda line: line['true_auuc']).mean():.2f}",
-                f"{column(lambda line: line['auuc']).mean():.2f}",
-            ]
+    for model in MODELS:
+        own = [line for line in lines if line["model"] == model]
+        if not own:
+            continue
+        train, test, true, auuc = (
+            by_replication(own, model, itemgetter(name))
+            for name in ("train_pehe", "pehe", "true_auuc", "auuc")
         )
+        off = by_replication(own, model, lambda line: abs(line["mean_error"]))
+        rows.append(
+            [model, _spread(train, ".2f"), _spread(test, ".2f"), f"{np.median(test):.2f}",
+             _spread(off, ".2f"), _spread(by_replication(own, model, gain_of), ".0%"),
+             f"{true.mean():.2f}", f"{auuc.mean():.2f}"]
+        )  # fmt: skip
     return page.table(header, rows)
 
 
 def _text(lines: Sequence[Line]) -> str:
-    """Which model ranks best, whether PEHE and ranking agree, and how far outcomes mislead."""
-    models = _complete(lines)
-    gain = {m: by_replication(lines, m, _gain) for m in models}
-    error = {m: by_replication(lines, m, lambda line: line["pehe"]) for m in models}
-    ranks = sorted(models, key=lambda m: -gain[m].mean())
-    accurate = _smallest(error, np.median)
-    said = [f"{ranks[0]} ranks best ({gain[ranks[0]].mean():.0%} of the best gain)"]
-    if ranks[0] in accurate:
-        others = [m for m in accurate if m != ranks[0]]
-        shared = f", with {_listed(others)}," if others else ""
-        said[0] += f" and has{shared} the smallest PEHE in the middle replication."
-    else:
-        said[0] += (
-            f"; the smallest PEHE in the middle replication is that of {_listed(accurate)} "
-            f"({gain[accurate[0]].mean():.0%} of the best gain): the most accurate effects are not "
-            f"the best ranking."
-        )
-    gaps = {m: gain[ranks[0]] - gain[m] for m in ranks[1:]}
-    alike = [m for m, gap in gaps.items() if gap.mean() <= _half_width(gap)]
-    if alike:
-        said.append(
-            f"Over the replications its gain does not differ clearly from that of {_listed(alike)} "
-            f"(paired 95% interval)."
-        )
-    elif len(ranks) > 1:
-        said.append("Its gain is above that of every other model (paired 95% intervals).")
-    by_mean = _smallest(error, np.mean)
-    if not set(by_mean) & set(accurate):
-        said.append(
-            f"By the mean over replications, which hangs on those with the widest effects, the "
-            f"smallest PEHE is that of {_listed(by_mean)}."
-        )
-    said += [_networks(gain, error), _outcomes(lines)]
-    return " ".join(part for part in said if part) + "\n"
-
-
-def _smallest(error: dict[str, NDArray[np.float64]], of: Callable[[Any], Any]) -> list[str]:
-    """The models whose mean, or median, is the smallest, or the same but for SAME."""
-    values = {m: float(of(own)) for m, own in error.items()}
-    return [m for m in values if values[m] < min(values.values()) + SAME]
-
-
-def _half_width(difference: NDArray[np.float64], level: float = 0.95) -> float:
-    n = len(difference)
-    if n < 2:
-        return float("inf")
-    return float(t.ppf(0.5 + level / 2, n - 1) * np.std(difference, ddof=1) / np.sqrt(n))
-
-
-def _networks(gain: dict[str, Any], error: dict[str, Any]) -> str:
-    """Whether networks, which can bend, do better than two lines."""
-    if "TM" not in gain or not set(NETWORKS) & set(gain):
-        return ""
-    own = [m for m in NETWORKS if m in gain]
-    middle = {m: float(np.median(error[m])) for m in (*own, "TM")}
-    best = min(own, key=lambda m: middle[m])
-    apart = gain[best].mean() - gain["TM"].mean()
-    smaller = middle[best] < middle["TM"]
-    ranking = (
-        "ranks about as well" if abs(apart) < CLOSE
-        else "ranks better" if apart > 0 else "ranks worse"
-    )  # fmt: skip
-    return (
-        f"{best}, the most accurate network in the middle replication, has a "
-        f"{'smaller' if smaller else 'larger'} PEHE "
-        f"than the two straight lines of TM ({middle[best]:.2f} against {middle['TM']:.2f}) and "
-        f"{ranking} ({gain[best].mean():.0%} against {gain['TM'].mean():.0%})."
-    )
-
-
-def _outcomes(lines: Sequence[Line]) -> str:
-    """How AUUC from outcomes compares with the truth, model by model on the same rows."""
+    """Which model ranks best, which has the smallest error, and how far outcomes mislead."""
+    number = {m: sum(line["model"] == m for line in lines) for m in MODELS}
+    models = [m for m in number if number[m] == max(number.values())]  # others are unfinished
+    gain = {m: by_replication(lines, m, gain_of) for m in models}
+    error = {m: float(np.median(by_replication(lines, m, itemgetter("pehe")))) for m in models}
+    best, accurate = max(models, key=lambda m: gain[m].mean()), min(error, key=error.__getitem__)
+    no_difference = [m for m in models if m != best and not paired(gain[best], gain[m]).low > 0]
     off = np.array([line["auuc"] - line["true_auuc"] for line in lines])
-    agree = []
-    for trial in REPLICATIONS:
-        for split in sorted({line["split"] for line in lines}):
-            own = [x for x in lines if (x["trial"], x["split"]) == (trial, split)]
-            if len({x["auuc"] for x in own}) > 2 and len({x["true_auuc"] for x in own}) > 2:
-                agree.append(spearmanr([x["auuc"] for x in own], [x["true_auuc"] for x in own])[0])
-    text = (
-        f"AUUC from the outcomes of the test rows is off from that of the true effects by "
-        f"{np.mean(off):+.2f} on average ({np.mean(np.abs(off)):.2f} without sign)"
-    )
-    if not agree:
-        return text + "."
     return (
-        f"{text}; the order in which it puts the models of a split has a rank correlation of "
-        f"{np.mean(agree):.2f} with the true order, on average."
+        f"Best ranking: {best} ({gain[best].mean():.0%} of the best gain); no clear difference "
+        f"over the replications (paired 95% interval) from: {page.listed(no_difference)}. Smallest "
+        f"PEHE in the middle replication: {accurate} ({gain[accurate].mean():.0%} of the best "
+        f"gain). AUUC from the outcomes of the test rows differs from that of the true effects by "
+        f"{np.mean(off):+.2f} on average ({np.mean(np.abs(off)):.2f} without sign); the order in "
+        f"which it puts the models of a split has a mean rank correlation of {_agreement(lines)} "
+        f"with the true order.\n"
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _agreement(lines: Sequence[Line]) -> str:
+    """Mean over splits of the rank correlation of AUUC from outcomes and from true effects."""
+    found = []
+    for place in {(line["trial"], line["split"]) for line in lines}:
+        own = [x for x in lines if (x["trial"], x["split"]) == place]
+        columns = [[x[name] for x in own] for name in ("auuc", "true_auuc")]
+        if min(len(set(column)) for column in columns) > 2:
+            found.append(float(spearmanr(*columns)[0]))
+    return f"{np.mean(sorted(found)):.2f}" if found else "-"

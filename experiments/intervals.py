@@ -6,7 +6,6 @@ of them treated): how often each interval missed the truth, and how often it was
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from scipy.special import expit, ndtr, ndtri
 from auucmax.metrics import Levels, inference
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 
 NAME = "intervals"
 REPETITIONS, CHUNK = 2000, 500
@@ -139,10 +138,6 @@ def cells(outcome: Outcome) -> list[Cell]:
 CELLS = {name: {cell.name: cell for cell in cells(one)} for name, one in OUTCOMES.items()}
 
 
-def probe(trial: str) -> None:
-    """Populations are made here: none can be missing."""
-
-
 def tasks(splits: int | None = None) -> list[Task]:
     """A chunk of every cell, then the next chunk."""
     chunks = REPETITIONS // CHUNK
@@ -169,10 +164,7 @@ _VERSIONS = {(False, False): 3, (False, True): 3, (True, False): 5, (True, True)
 
 
 def run(task: Task) -> Line:
-    start = time.process_time()
-    found = run_chunk(task)
-    seconds = {"fit_seconds": time.process_time() - start}
-    return rounded(start_line(task, parameters(task)) | found | seconds)
+    return timed_line(task, parameters(task), lambda: run_chunk(task))
 
 
 def run_chunk(task: Task, repetitions: int = CHUNK) -> Line:
@@ -220,45 +212,52 @@ def _outside(interval: tuple[float, float], value: float) -> tuple[bool, float]:
 
 
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
     sums = _sums(lines)
-    trials = [value["trials"] for value in sums.values()]
-    n_cells, error = sum(map(len, CELLS.values())), np.sqrt(0.05 * 0.95 / min(trials))
+    least = min(own["trials"] for own in sums.values())
+    cells, error = (
+        list(dict.fromkeys(c for own in CELLS.values() for c in own)),
+        np.sqrt(0.0475 / least),
+    )
     parts = [
-        "# intervals: how often they miss\n",
-        page.made_by(NAME, lines, "simulation"),
-        f"{len(sums)} of the {n_cells} cells have been run, with at least {min(trials):,} of "
-        f"{REPETITIONS:,} trials each: a rate of 5% has a standard error of up "
-        f"to {error:.1%}, so some cells are outside by chance. The score is informative about the "
+        f"{len(sums)} of the {sum(map(len, CELLS.values()))} cells have been run, with at least "
+        f"{least:,} of {REPETITIONS:,} trials each: a rate of 5% has a standard error of up to "
+        f"{error:.1%}, so some cells are outside by chance. The score is correlated with the "
         f"effect, and the truth is known exactly. Misses of {page.share(LEVEL)} intervals over "
         f"*all* trials, and in brackets the part of the intervals (of the band: of its shares) "
         f"that was declined because an arm has too few rows or responders. Bold: outside "
         f"{page.share(LEAST)} to {page.share(MOST)} although less than a tenth was declined.\n",
     ]
-    for what in WHAT:
-        parts += [f"## {_TITLES[what]}\n", *_tables(sums, what)]
-    return "\n".join(part.rstrip("\n") + "\n" for part in [*parts, _verdict(sums)])
+    for what, title in zip(WHAT, _TITLES, strict=True):
+        rows = [
+            [cell, *(_cell(sums.get((outcome, cell)), what) for outcome in OUTCOMES)]
+            for cell in cells
+            if any((outcome, cell) in sums for outcome in OUTCOMES)
+        ]
+        parts += [f"## {title}\n", page.table(["", *OUTCOMES], rows)]
+    outside = [f"{what} ({o}, {c})" for (o, c), own in sums.items() for what in WHAT
+               if _is_outside(own, what)]  # fmt: skip
+    n = len(WHAT) * len(sums)
+    parts.append(f"{len(outside)} of {n} cells are outside: {'; '.join(outside) or 'none'}.\n")
+    return page.written(f"{NAME}: how often they miss", lines, *parts, work="simulation")
 
 
 def summary(lines: list[Line]) -> str:
-    """How often intervals miss, in a line; for the first page."""
     sums = _sums(lines)
-    outside = sum(_is_wrong(own, what) for own in sums.values() for what in WHAT)
+    outside = sum(_is_outside(own, what) for own in sums.values() for what in WHAT)
     trials = min(own["trials"] for own in sums.values())
     return (
-        f"Intervals ([{NAME}]({page.address(NAME)})): of {len(WHAT) * len(sums)} cells (size, "
+        f"Intervals ({page.link(NAME)}): of {len(WHAT) * len(sums)} cells (size, "
         f"share treated, outcome; {trials:,} trials or more each) {outside} miss outside "
         f"{page.share(LEAST)} to {page.share(MOST)} where {page.share(1 - LEVEL)} is meant, some "
         f"by chance; where an arm has too few rows or responders an interval is declined.\n"
     )
 
 
-_TITLES = {
-    "AUUC": "AUUC",
-    "gain": "Gain over random",
-    "difference": "Difference of two scores that are equally good",
-    "band": "The simultaneous band",
-}
+#: In the order of WHAT.
+_TITLES = (
+    "AUUC", "Gain over random", "Difference of two scores that are equally good",
+    "The simultaneous band",
+)  # fmt: skip
 
 
 def _sums(lines: list[Line]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -274,35 +273,14 @@ def _sums(lines: list[Line]) -> dict[tuple[str, str], dict[str, Any]]:
     return {(o, c): sums[o, c] for o, own in CELLS.items() for c in own if (o, c) in sums}
 
 
-def _tables(sums: dict[tuple[str, str], dict[str, Any]], what: str) -> list[str]:
-    every = dict.fromkeys(cell for own in CELLS.values() for cell in own)
-    rows = [
-        [cell, *(_cell(sums.get((outcome, cell)), what) for outcome in OUTCOMES)]
-        for cell in every
-        if any((outcome, cell) in sums for outcome in OUTCOMES)
-    ]
-    return [page.table(["", *OUTCOMES], rows)]
-
-
 def _cell(own: dict[str, Any] | None, what: str) -> str:
     if own is None:
         return ""
     rate, without = own[what] / own["trials"]
-    said = f"{rate:.1%}"
-    if _is_wrong(own, what):
-        said = f"**{said}**"
+    said = f"**{rate:.1%}**" if _is_outside(own, what) else f"{rate:.1%}"
     return f"{said} ({without:.0%})" if without > 0 else said
 
 
-def _is_wrong(own: dict[str, Any], what: str) -> bool:
+def _is_outside(own: dict[str, Any], what: str) -> bool:
     rate, without = own[what] / own["trials"]
     return bool(rate > MOST or (rate < LEAST and without < 0.1))
-
-
-def _verdict(sums: dict[tuple[str, str], dict[str, Any]]) -> str:
-    found = [(f"{what} ({o}, {c})") for (o, c), own in sums.items() for what in WHAT
-             if _is_wrong(own, what)]  # fmt: skip
-    n = len(WHAT) * len(sums)
-    if not found:
-        return f"No cell of {n} is outside.\n"
-    return f"{len(found)} of {n} cells are outside: {'; '.join(found)}.\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -39,7 +40,7 @@ def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
     line = start_line(task, describe(model)) | {
         "auuc": inference.estimate,
         "auuc_separate": auuc_score(test.y, score, treatment=test.treatment, ranking="separate"),
-        "random": inference.estimate - inference.gain,
+        "random": random_auuc(test),
         "gain_standard_error": inference.gain_standard_error,
         "train_auuc": model.score(train.X, train.y, treatment=train.treatment),
         "chosen": _chosen(model),
@@ -58,6 +59,11 @@ def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
     return rounded(line)
 
 
+def random_auuc(test: Trial) -> float:
+    """AUUC of a random ranking: half the difference of the arms."""
+    return float(test.y[test.treated].mean() - test.y[~test.treated].mean()) / 2
+
+
 def start_line(task: Task, parameters: dict[str, Any]) -> Line:
     """What every line begins with: the task, its parameters, versions and date."""
     return task._asdict() | {
@@ -65,6 +71,17 @@ def start_line(task: Task, parameters: dict[str, Any]) -> Line:
         "versions": dict(_versions()),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
+
+
+def timed_line(task: Task, parameters: dict[str, Any], numbers: Callable[[], Line]) -> Line:
+    """The line of a task whose numbers are computed here, with the seconds that it takes."""
+    start, start_cpu = time.perf_counter(), time.process_time()
+    found = numbers()
+    seconds = {
+        "fit_seconds": time.perf_counter() - start,
+        "cpu_seconds": time.process_time() - start_cpu,
+    }
+    return rounded(start_line(task, parameters) | seconds | found)
 
 
 def rounded(value: Any) -> Any:

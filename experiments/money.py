@@ -8,7 +8,6 @@ models of visits with its standard error, and the trial's own noise as a unit.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -21,13 +20,13 @@ from experiments import page
 from experiments.arena import Floats, Half, difference, half_of, mean_auucs, unit_of
 from experiments.arena_models import AUTO, MODELS, REFERENCE, settings
 from experiments.harness import Line, Task
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 
 NAME = "money"
 TRIALS = {"Hillstrom women": "womens", "Hillstrom men": "mens"}
 OUTCOME = "spend"  # by which rankings are judged
 SPLITS = 20
-TOLD = 1.96  # standard errors
+Z95 = 1.96  # standard errors
 _ALL = ("visit", "conversion", "spend")
 #: Model -> outcomes that it learns from.
 TARGETS = {REFERENCE: _ALL, "SI": _ALL, "HB": _ALL, AUTO: _ALL, "AUUCMax": _ALL[:2]}
@@ -43,10 +42,6 @@ def tasks(splits: int | None = None) -> list[Task]:
         for trial in TRIALS
         for name in NAMES
     ]
-
-
-def probe(trial: str) -> None:
-    """Both trials come with the package."""
 
 
 def parameters(task: Task) -> dict[str, Any]:
@@ -96,14 +91,13 @@ def _load_split(trial: str, split: int) -> Split:
 
 
 def run(task: Task) -> Line:
-    start, start_cpu = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        split = _load_split(task.trial, task.split)
-        scores = split.scores(task.model)
-    line = start_line(task, parameters(task)) | numbers(split.halves, scores, split.rival)
-    line |= {"fit_seconds": time.perf_counter() - start}
-    return rounded(line | {"cpu_seconds": time.process_time() - start_cpu})
+    def found() -> Line:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            split = _load_split(task.trial, task.split)
+            return numbers(split.halves, split.scores(task.model), split.rival)
+
+    return timed_line(task, parameters(task), found)
 
 
 def numbers(halves: list[Half], scores: list[Floats], rival: list[Floats]) -> Line:
@@ -132,9 +126,8 @@ class Found(NamedTuple):
     z: float
 
     @property
-    def is_told(self) -> bool:
-        """Whether the difference is more than noise."""
-        return abs(self.difference) > TOLD * self.error > 0
+    def is_significant(self) -> bool:
+        return abs(self.difference) > Z95 * self.error > 0
 
 
 def found_of(lines: Sequence[Line], trial: str, name: str) -> Found | None:
@@ -150,24 +143,19 @@ def found_of(lines: Sequence[Line], trial: str, name: str) -> Found | None:
 
 
 def render(lines: list[Line]) -> str:
-    parts = [
-        "# money: which outcome to learn from to rank people by money\n",
-        page.made_by(NAME, lines),
-        _what_is_shown(lines),
-        _verdict(lines),
-    ]
+    parts = [_what_is_shown(lines), _verdict(lines)]
     for trial in TRIALS:
-        if any(line["trial"] == trial for line in lines):
-            parts += [f"## {trial}\n", _table(lines, trial), _noise(lines, trial)]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+        own = [line for line in lines if line["trial"] == trial]
+        if own:
+            parts += [f"## {trial}\n", _table(own, trial), _noise(own)]
+    title = f"{NAME}: which outcome to learn from to rank people by money"
+    return page.written(title, lines, *parts)
 
 
 def summary(lines: list[Line]) -> str:
-    """For the first page."""
     return (
-        f"Hillstrom's customers are ranked by spend, with models trained on visits, "
-        f"conversions or spend. {_verdict(lines).rstrip()} All tables: "
-        f"[{NAME}]({page.address(NAME)}).\n"
+        f"Hillstrom's customers are ranked by spend, with models trained on visits, conversions or "
+        f"spend. {_verdict(lines).rstrip()} All tables: {page.link(NAME)}.\n"
     )
 
 
@@ -186,28 +174,28 @@ def _what_is_shown(lines: Sequence[Line]) -> str:
 
 
 def _verdict(lines: Sequence[Line]) -> str:
-    """What is beyond noise, in numbers."""
+    """How many differences are beyond noise."""
     others = [name for name in NAMES if name != RIVAL]
-    pairs = [(trial, name, found_of(lines, trial, name)) for trial in TRIALS for name in others]
-    known = [(trial, name, found) for trial, name, found in pairs if found is not None]
-    if not known:
-        return ""
-    told = [f"{_spoken(name)} ({trial})" for trial, name, found in known if found.is_told]
-    largest = max(abs(found.difference) / found.error for *_, found in known if found.error > 0)
-    which = f"{len(told)} of {len(known)}: {', '.join(told)}" if told else f"none of {len(known)}"
+    known = {
+        (trial, name): found
+        for trial in TRIALS
+        for name in others
+        if (found := found_of(lines, trial, name)) is not None
+    }
+    beyond = [
+        f"{_spoken(name)} ({trial})" for (trial, name), x in known.items() if x.is_significant
+    ]
+    largest = max((abs(x.difference) / x.error for x in known.values() if x.error), default=0.0)
     both = [
         _spoken(name)
         for name in others
-        if all(
-            (own := found_of(lines, trial, name)) is not None and own.difference > 0
-            for trial in TRIALS
-        )
+        if all((t, name) in known and known[t, name].difference > 0 for t in TRIALS)
     ]
-    above = f"Above it on both trials: {', '.join(both)}" if both else "None is above it on both"
     return (
-        f"**Differences to two models of visits that are beyond noise ({TOLD} standard errors): "
-        f"{which}.** The largest is {largest:.1f} standard errors. {above}. Differences "
-        f"within noise do not show which is better: the order of the tables is mostly chance.\n"
+        f"**Significant differences to two models of visits ({Z95} standard errors): {len(beyond)} "
+        f"of {len(known)} ({page.listed(beyond)}).** The largest is {largest:.1f} standard errors. "
+        f"Above it on both trials: {page.listed(both)}. The order of the others in the tables is "
+        f"mostly chance.\n"
     )
 
 
@@ -218,28 +206,25 @@ def _spoken(name: str) -> str:
 def _table(lines: Sequence[Line], trial: str) -> str:
     rows = []
     for name in NAMES:
-        if (own := found_of(lines, trial, name)) is None:
+        own = found_of(lines, trial, name)
+        if own is None:
             continue
-        difference = f"{own.difference:+.2f} ({own.error:.2f})" if own.error else "0"
-        verdict = ("told" if own.is_told else "noise") if own.error else ""
-        cells = f"{own.auuc:.2f}", difference, f"{own.z:+.2f}" if own.error else "0", verdict
-        rows.append([_spoken(name), *cells])
+        cells = ["0", "0", ""]
+        if own.error:
+            verdict = "significant" if own.is_significant else "noise"
+            cells = [f"{own.difference:+.2f} ({own.error:.2f})", f"{own.z:+.2f}", verdict]
+        rows.append([_spoken(name), f"{own.auuc:.2f}", *cells])
     header = [
-        "model",
-        "AUUC of spend per 100 people",
-        f"minus that of {REFERENCE} on visit (standard error)",
-        "in units of noise",
-        "",
-    ]
+        "model", "AUUC of spend per 100 people",
+        f"minus that of {REFERENCE} on visit (standard error)", "in units of noise", "",
+    ]  # fmt: skip
     return page.table(header, rows)
 
 
-def _noise(lines: Sequence[Line], trial: str) -> str:
-    own = [line for line in lines if line["trial"] == trial]
-    unit = 100 * np.mean([line["unit"] for line in own])
-    random = 100 * np.mean([line["random"] for line in own])
+def _noise(lines: Sequence[Line]) -> str:
+    unit, random = (100 * np.mean([line[name] for line in lines]) for name in ("unit", "random"))
     return (
         f"A random order has {random:.2f}. The unit of noise, the standard error that AUUC of any "
-        f"fixed score has on the {own[0]['rows']:,} rows with {own[0]['buyers']:,} buyers, is "
+        f"fixed score has on the {lines[0]['rows']:,} rows with {lines[0]['buyers']:,} buyers, is "
         f"{unit:.2f} per 100 people. Standard errors of differences are those of one split.\n"
     )

@@ -9,7 +9,6 @@ the bounds are at the end beside the fixed-bet certificate of the same rows at t
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from unittest.mock import patch
 
@@ -24,7 +23,7 @@ from auucmax.certificates import anytime, betting_bounds
 from auucmax.certificates.anytime import AnytimeBets, Wealth
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 
 NAME = "monitor"
 DELTA = 0.05
@@ -53,10 +52,6 @@ def tasks(splits: int | None = None) -> list[Task]:
     ]
 
 
-def probe(trial: str) -> None:
-    """Every population can be drawn."""
-
-
 def parameters(task: Task) -> dict[str, Any]:
     share, rate = POPULATIONS[task.trial]
     return {
@@ -74,10 +69,7 @@ def parameters(task: Task) -> dict[str, Any]:
 
 
 def run(task: Task) -> Line:
-    start = time.process_time()
-    found = run_chunk(task)
-    seconds = {"fit_seconds": time.process_time() - start}
-    return rounded(start_line(task, parameters(task)) | found | seconds)
+    return timed_line(task, parameters(task), lambda: run_chunk(task))
 
 
 def run_chunk(task: Task, trials: int = CHUNK, n_rows: int = N_ROWS) -> Line:
@@ -182,24 +174,22 @@ def _ratio(lines: list[Line], other: int) -> float:
 
 
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
-    by_name = {name: [line for line in lines if line["trial"] == name] for name in POPULATIONS}
-    groups = {name: own for name, own in by_name.items() if own} | {"all": lines}
+    groups = {name: [line for line in lines if line["trial"] == name] for name in POPULATIONS}
     rows = []
-    for name, own in groups.items():
-        n, rates = _rates(own)
-        ratios = [f"{_ratio(own, other):.2f}" for other in (1, 2)]
-        rows.append([name, f"{n:,}", *(f"{rate:.1%}" for rate in rates.values()), *ratios])
+    for name, own in {**groups, "all": lines}.items():
+        if own:
+            n, rates = _rates(own)
+            ratios = [f"{_ratio(own, other):.2f}" for other in (1, 2)]
+            rows.append([name, f"{n:,}", *(f"{rate:.1%}" for rate in rates.values()), *ratios])
     header = [
         "population", "trials", "monitor, ever wrong", "sizes, ever an alarm",
-        "normal, effect, ever wrong",
-        "normal, gain, ever wrong", "normal, effect, wrong at the end", "width / fixed bets",
-        "width / hedged",
+        "normal, effect, ever wrong", "normal, gain, ever wrong",
+        "normal, effect, wrong at the end", "width / fixed bets", "width / hedged",
     ]  # fmt: skip
-    parts = [
-        "# monitor: a look after every 100 rows\n",
-        page.made_by(NAME, lines, "simulation"),
-        f"Trials of {N_ROWS:,} rows in which neither the treatment nor the score does anything, "
+    return page.written(
+        f"{NAME}: a look after every 100 rows",
+        lines,
+        f"Trials of {N_ROWS:,} rows in which neither the treatment nor the score has any effect, "
         f"looked at after every {LOOK} rows. *Monitor*: any of {N_BOUNDS} bounds (gain and average "
         f"effect, lower and upper), which share delta = {DELTA:g}, is on the wrong side of 0 at "
         f"any look. *Sizes*: the monitor ever says that the arms do not have their planned sizes, "
@@ -210,17 +200,16 @@ def render(lines: list[Line]) -> str:
         f"hedged bets, of the same rows at the same level, {DELTA / N_BOUNDS:g}; these hold for "
         f"one look at a number of rows that is fixed beforehand. Means over {len(lines)} trials.\n",
         page.table(header, rows),
-    ]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+        work="simulation",
+    )
 
 
 def summary(lines: list[Line]) -> str:
-    """In a line, for the first page."""
     n, rates = _rates(lines)
     return (
-        f"Looks at a running trial ([{NAME}]({page.address(NAME)})), one after every {LOOK} of "
+        f"Looks at a running trial ({page.link(NAME)}), one after every {LOOK} of "
         f"{N_ROWS:,} rows: in {n:,} trials without any effect the bounds of `monitor` were ever "
-        f"wrong in {rates['monitor']:.1%}, where {DELTA:.0%} may be; normal intervals in "
+        f"wrong in {rates['monitor']:.1%}, where {DELTA:.0%} is allowed; normal intervals in "
         f"{rates['normal, effect']:.0%}. At the end the bound is {_ratio(lines, 1):.2f} times as "
         f"wide as the certificate by bets of one size.\n"
     )

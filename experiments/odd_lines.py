@@ -27,7 +27,6 @@ from experiments.odd_tables import (
     write_table,
 )
 
-LINES = 3  #: raised when a seed makes other commands than before
 PRINTED = "printed.json"  #: file of the folder with what the last command printed
 
 

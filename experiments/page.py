@@ -1,15 +1,12 @@
-"""docs/results.md and the pages of its appendix from the JSON lines, and what they share."""
+"""What the pages of results share: their head, tables, and the forms of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from experiments.harness import RESULTS, Line, module_of, read_lines, results_file
+from experiments.harness import Line
 from experiments.summaries import Paired
-
-FIRST = "results.md"
 
 
 class Claim(NamedTuple):
@@ -25,15 +22,19 @@ def address(experiment: str) -> str:
     return f"results/{experiment}.md"
 
 
-def render_pages(folder: Path = RESULTS) -> dict[str, str]:
-    """The first page, and one for each experiment that has lines, by their places below docs/."""
-    from experiments.__main__ import NAMES
-    from experiments.first_page import render
+def link(experiment: str) -> str:
+    return f"[{experiment}]({address(experiment)})"
 
-    found = {name: read_lines(results_file(name, folder)) for name in NAMES}
-    found = {name: lines for name, lines in found.items() if lines}
-    pages = {address(name): module_of(name).render(lines) for name, lines in found.items()}
-    return {FIRST: render(found), **pages}
+
+def written(title: str, lines: Sequence[Line], *parts: str, work: str = "fitting") -> str:
+    """A whole page: the title ("NAME: what it is about"), how it was made, and its parts."""
+    head = [f"# {title}\n", made_by(title.partition(":")[0], lines, work)]
+    return joined([*head, *parts])
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Paragraphs, tables and headings with an empty line between them."""
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
 
 
 def made_by(experiment: str, lines: Sequence[Line], work: str = "fitting") -> str:
@@ -55,6 +56,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in cells)
 
 
+def listed(names: Sequence[str], none: str = "none") -> str:
+    return ", ".join(names) or none
+
+
 def auuc(value: float) -> str:
     return f"{value:.5f}"
 
@@ -65,12 +70,15 @@ def signed(value: float) -> str:
 
 def interval(difference: Paired) -> str:
     """Mean difference, and its interval in brackets."""
-    low, high = signed(difference.low), signed(difference.high)
-    return f"{signed(difference.mean)} ({low} to {high})"
+    return f"{signed(difference.mean)} ({ends(difference)})"
+
+
+def ends(difference: Paired) -> str:
+    return f"{signed(difference.low)} to {signed(difference.high)}"
 
 
 def units(difference: Paired) -> str:
-    """The same in units of .00001."""
+    """Mean and interval in units of .00001."""
     mean, low, high = (round(1e5 * v) for v in (difference.mean, difference.low, difference.high))
     return f"{mean:+d} ({low:+d} to {high:+d})"
 

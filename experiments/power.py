@@ -8,7 +8,6 @@ its middle, which no such number tells: there the plan knows the standard error 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from auucmax.certificates import betting_bound
 from auucmax.metrics import Levels
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 
 NAME = "power"
 SIMULATION = "simulation"
@@ -94,20 +93,13 @@ def tasks(splits: int | None = None) -> list[Task]:
     return [Task(NAME, case.name, SIMULATION, k) for case in CASES for k in range(number)]
 
 
-def probe(trial: str) -> None:
-    """Trials are simulated: none is missing."""
-
-
 def parameters(task: Task) -> dict[str, Any]:
     case = BY_NAME[task.trial]
     return case._asdict() | {"trials": CHUNK, "certificates": CERTIFIED if case.certified else 0}
 
 
 def run(task: Task) -> Line:
-    start = time.process_time()
-    found = simulate(BY_NAME[task.trial], task.split)
-    found["fit_seconds"] = time.process_time() - start
-    return rounded(start_line(task, parameters(task)) | found)
+    return timed_line(task, parameters(task), lambda: simulate(BY_NAME[task.trial], task.split))
 
 
 @cache
@@ -224,18 +216,6 @@ def compared(lines: Sequence[Line]) -> dict[str, Compared]:
     return found
 
 
-_HOW_IT_CAME = """\
-**How far to trust this.** The formulas were not fixed before this grid was seen; these trials are
-no independent test of them. A first closed form, with scores that are effects with noise,
-promised too narrow intervals, for such scores have other base rates at both ends: most cases now
-have scores of the log-odds, for which the formula is meant, and the two of the other kind are
-given the error of a pilot. The certificate of the second pilot was promised 5.8 points too little
-until clusters were separated from other reasons of a larger variance. Cases that played no part in
-this are in `tests/campaign/test_plan.py`. Without a pilot, the power of scores that go with the
-base rate is promised too high.
-"""
-
-
 def by_case(lines: Sequence[Line]) -> dict[str, list[Line]]:
     """The lines of each case, in the order of the cases."""
     found = {name: [line for line in lines if line["trial"] == name] for name in BY_NAME}
@@ -243,53 +223,52 @@ def by_case(lines: Sequence[Line]) -> dict[str, list[Line]]:
 
 
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
     rows = []
     for name, own in by_case(lines).items():
         found = compared(own)
         width = float(np.mean([line["width"] for line in own]))
-        cells = [name, *_powers(found["interval"])]
-        cells += [f"{own[0]['promised_width']:.4g}", f"{width:.4g}"]
-        rows.append(cells + (_powers(found["certificate"]) if "certificate" in found else ["", ""]))
+        powers = [
+            [f"{found[by].promised:.1%}", f"{found[by].simulated:.1%}"] if by in found else ["", ""]
+            for by in ("interval", "certificate")
+        ]
+        widths = [f"{own[0]['promised_width']:.4g}", f"{width:.4g}"]
+        rows.append([name, *powers[0], *widths, *powers[1]])
     header = ["case", "promised", "simulated", "width promised", "width", "certificate promised",
               "certificate simulated"]  # fmt: skip
-    return "\n".join(
-        [
-            "# power: what `auucmax plan` promises, and what simulated trials show\n",
-            page.made_by(NAME, lines, "simulating"),
-            f"{LINES * CHUNK:,} trials a case, by `make_trial`; the standard error of a simulated "
-            f"power is below 1 percentage point, that of a certificate, of which "
-            f"{LINES * CERTIFIED} a case were made, about 1.5. Scores are fixed before the trial: "
-            f"effects on the log-odds (continuous outcomes: effects) with noise, where the plan is "
-            f"given base rate, effect, gain and treated share only. `pilot`: effects with noise, "
-            f"and the plan also knows the standard error of a pilot. `effect`: the average effect. "
-            f"Intervals at 95%, certificates at delta .05. The price of a certificate beyond the "
-            f"normal quantile was fitted to other simulated trials; the rest is closed form.\n",
-            page.table(header, rows),
-            _HOW_IT_CAME,
-        ]
+    return page.written(
+        f"{NAME}: what `auucmax plan` promises, and what simulated trials show",
+        lines,
+        f"{LINES * CHUNK:,} trials of each case, whose power has a standard error of up to .9 "
+        f"percentage points; that of certificates, of which {LINES * CERTIFIED} a case were made, "
+        f"about 1.5. Scores are fixed before the trial: effects on the log-odds (continuous "
+        f"outcomes: effects) with noise, and the plan gets base rate, effect, gain and treated "
+        f"share only. `pilot`: effects with noise, and the plan also gets the standard error of a "
+        f"pilot. `effect`: the average effect. Intervals at 95%, certificates at delta .05. The "
+        f"price of a certificate beyond the normal quantile was fitted to other simulated trials; "
+        f"the rest is closed form.\n",
+        page.table(header, rows),
+        "**How far to trust this.** The formulas were not fixed before this grid was seen; these "
+        "trials are no independent test of them. Cases that played no part in this are in "
+        "`tests/campaign/test_plan.py`. Without a pilot, the power of scores that are correlated "
+        "with the base rate is promised too high.\n",
+        work="simulation",
     )
 
 
-def _powers(found: Compared) -> list[str]:
-    return [f"{found.promised:.1%}", f"{found.simulated:.1%}"]
-
-
 def summary(lines: list[Line]) -> str:
-    """How far promises are from simulations; for the first page."""
     found = [compared(own) for own in by_case(lines).values()]
     off = {
-        by: [abs(own[by].promised - own[by].simulated) for own in found if by in own]
+        by: 100
+        * np.array([abs(own[by].promised - own[by].simulated) for own in found if by in own])
         for by in ("interval", "certificate")
     }
-    if not off["interval"] or not off["certificate"]:
+    if not len(off["interval"]) or not len(off["certificate"]):
         return ""
     return (
-        f"Planned power ([{NAME}]({page.address(NAME)})): of {len(off['interval'])} kinds of "
-        f"trials, the power that `auucmax plan` promises is {100 * np.mean(off['interval']):.1f} "
-        f"percentage points from the simulated one on average and "
-        f"{100 * np.max(off['interval']):.1f} at most; that of a certificate, of "
-        f"{len(off['certificate'])} kinds, {100 * np.mean(off['certificate']):.1f} and "
-        f"{100 * np.max(off['certificate']):.1f}. The formulas were not fixed before these kinds "
-        f"were seen.\n"
+        f"Planned power ({page.link(NAME)}): of {len(off['interval'])} kinds of "
+        f"trials, the power that `auucmax plan` promises is {off['interval'].mean():.1f} "
+        f"percentage points from the simulated one on average and {off['interval'].max():.1f} at "
+        f"most; that of a certificate, of {len(off['certificate'])} kinds, "
+        f"{off['certificate'].mean():.1f} and {off['certificate'].max():.1f}. The formulas were "
+        f"not fixed before these kinds were seen.\n"
     )

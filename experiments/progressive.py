@@ -6,7 +6,6 @@ order of its rows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from auucmax import TwoModels, auuc_inference
 from auucmax.certificates import certify, progressive_certificate
 from experiments import page
 from experiments.harness import Line, Task, task_of
-from experiments.models import rounded, start_line
+from experiments.models import timed_line
 from experiments.searched import MeanLogistic
 from experiments.trials import load_trial
 
@@ -90,10 +89,8 @@ def parameters(task: Task) -> dict[str, Any]:
 
 
 def run(task: Task) -> Line:
-    start = time.process_time()
-    found = run_simulation(task) if task.model == SIMULATION else run_trial(task)
-    seconds = {"fit_seconds": time.process_time() - start}
-    return rounded(start_line(task, parameters(task)) | found | seconds)
+    numbers = run_simulation if task.model == SIMULATION else run_trial
+    return timed_line(task, parameters(task), lambda: numbers(task))
 
 
 def _of_name(trial: str) -> tuple[Population, int]:
@@ -182,78 +179,70 @@ def _widths(certificate: Any) -> dict[str, list[float]]:
 
 
 def render(lines: list[Line]) -> str:
-    """The page of the appendix."""
-    parts = [
-        "# progressive: models that are judged on rows that later ones learn from\n",
-        page.made_by(NAME, lines, "fitting and certifying"),
-    ]
     places = {task: place for place, task in enumerate(tasks())}  # lines may come in any order
     lines = sorted(lines, key=lambda line: places[task_of(line)])
     simulated = [line for line in lines if line["model"] == SIMULATION]
+    parts = []
     if simulated:
-        parts += [_said_of_simulation(), _coverage(simulated)]
+        parts += [
+            f"Where the truth is known: {N_CHUNKS} chunks, a linear score trained on all chunks "
+            f"before, delta = {DELTA:g}. Share of trials whose bound is above the mean over the "
+            f"four models of what it bounds, and the mean distance between the two.\n",
+            _coverage(simulated),
+        ]
     for trial in SEEDS:
         own = [line for line in lines if line["trial"] == trial]
         if own:
-            parts += [_title(trial, own), _table(own)]
-    if any(line["trial"] == "neighbours" for line in lines):
-        parts.append(
-            "The social pressure trial (neighbours) was randomised by household, and the file has "
-            "no household number, so its certificates are nominal.\n"
-        )
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+            parts += [
+                f"## {trial}, {MODEL}: {len(own)} orders of {own[0]['rows']:,} rows\n",
+                _table(own),
+            ]
+    title = f"{NAME}: models that are judged on rows that later ones are trained on"
+    return page.written(title, lines, *parts, _ABOUT, work="fitting and certifying")
+
+
+_ABOUT = (
+    f"Two logistic models. Progressive: {N_CHUNKS} chunks; certified is the mean of the models "
+    f"that were trained on 20% to 80% of the rows, and the gap is to the mean of their estimates "
+    f"(of outcomes minus their mean, as `certify` prints them). Hold-out: one model that was "
+    f"trained on {1 - HOLD_OUT:.0%}, certified on the other {HOLD_OUT:.0%}; normal is no "
+    f"guarantee. Means over orders, which share their rows. The social pressure trial (neighbours) "
+    f"was randomised by household, and the file has no household number, so its certificates are "
+    f"nominal.\n"
+)
 
 
 def summary(lines: list[Line]) -> str:
-    """How often progressive certificates fail, and what they give; for the first page."""
     simulated = [line for line in lines if line["model"] == SIMULATION]
     if not simulated:
         return ""
-    misses = {
-        trial: np.sum([x["misses"] for x in simulated if x["trial"] == trial], axis=0)
-        / sum(x["parameters"]["trials"] for x in simulated if x["trial"] == trial)
-        for trial in {line["trial"] for line in simulated}
-    }
-    worst = max(float(np.max(rate)) for rate in misses.values())
+    misses = [_means([x for x in simulated if x["trial"] == trial], "misses")
+              for trial in sorted({line["trial"] for line in simulated})]  # fmt: skip
     return (
-        f"Certificates of models that learn from every row ([{NAME}]({page.address(NAME)})): at "
-        f"most {worst:.1%} of trials missed in {len(misses)} known populations, where "
+        f"Certificates of models that learn from every row ({page.link(NAME)}): at "
+        f"most {np.max(misses):.1%} of trials missed in {len(misses)} known populations, where "
         f"{page.share(DELTA)} may.\n"
     )
 
 
-def _said_of_simulation() -> str:
-    return (
-        f"Where the truth is known: {N_CHUNKS} chunks, a linear score trained on all chunks "
-        f"before, delta = {DELTA:g}. Share of trials whose bound is above the mean over the four "
-        f"models of what it bounds, and the mean distance between the two.\n"
-    )
+def _means(lines: Sequence[Line], name: str) -> Floats:
+    """Of AUUC and gain, over the trials of these lines."""
+    n = sum(line["parameters"]["trials"] for line in lines)
+    return np.asarray(np.sum([line[name] for line in lines], axis=0) / n)
 
 
 def _coverage(lines: Sequence[Line]) -> str:
     rows = []
     for trial in dict.fromkeys(line["trial"] for line in lines):
         own = [line for line in lines if line["trial"] == trial]
+        misses, gaps = _means(own, "misses"), _means(own, "gaps")
         n = sum(line["parameters"]["trials"] for line in own)
-        misses = np.sum([line["misses"] for line in own], axis=0) / n
-        gaps = np.sum([line["gaps"] for line in own], axis=0) / n
         rows.append(
             [trial, f"{n:,}", f"{misses[1]:.3f}", f"{gaps[1]:.4f}", f"{misses[0]:.3f}",
              f"{gaps[0]:.4f}"]
         )  # fmt: skip
     header = ["population", "trials", "gain: misses", "gain: gap", "AUUC: misses", "AUUC: gap"]
     return page.table(header, rows)
-
-
-def _title(trial: str, lines: Sequence[Line]) -> str:
-    return (
-        f"## {trial}, {MODEL}: {len(lines)} orders of {lines[0]['rows']:,} rows\n\n"
-        f"Two logistic models. Progressive: {N_CHUNKS} chunks; certified is the mean of the models "
-        f"trained on 20% to 80% of the rows, and the gap is to the mean of their estimates "
-        f"(of outcomes minus their mean, as `certify` prints them). "
-        f"Hold-out: one model trained on {1 - HOLD_OUT:.0%}, certified on the other "
-        f"{HOLD_OUT:.0%}; normal is no guarantee. Means over orders, which share their rows.\n"
-    )
 
 
 def _table(lines: Sequence[Line]) -> str:

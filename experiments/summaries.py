@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest, rankdata, t
+
+from experiments.harness import Line
 
 
 class Paired(NamedTuple):
@@ -57,3 +59,47 @@ def mean_ranks(table: Sequence[Sequence[float]]) -> list[float]:
     """
     ranks = [rankdata(-np.asarray(block, dtype=np.float64)) for block in table]
     return [float(r) for r in np.mean(ranks, axis=0)]
+
+
+class Scores:
+    """The lines of one trial by model and split; models in the given order."""
+
+    def __init__(self, lines: Iterable[Line], order: Iterable[str]) -> None:
+        found: dict[str, dict[int, Line]] = {}
+        for line in sorted(lines, key=lambda line: line["split"]):
+            found.setdefault(line["model"], {})[line["split"]] = line
+        self.lines = {model: found[model] for model in order if model in found}
+        self.models = list(self.lines)
+        self.common = self.splits(*self.models)
+
+    def splits(self, *models: str) -> list[int]:
+        """Those that all of these models have."""
+        own = [set(self.lines.get(model, ())) for model in models]
+        return sorted(set.intersection(*own)) if own else []
+
+    def values(
+        self, model: str, name: str = "auuc", splits: Sequence[int] | None = None
+    ) -> list[float]:
+        return [self.lines[model][k][name] for k in (splits or self.lines[model])]
+
+    def mean(self, model: str, name: str = "auuc", splits: Sequence[int] | None = None) -> float:
+        return float(np.mean(self.values(model, name, splits)))
+
+    def spread(self, model: str, name: str = "auuc", splits: Sequence[int] | None = None) -> float:
+        """Two standard deviations over splits, as the paper prints; 0 for one split."""
+        values = self.values(model, name, splits)
+        return 2 * float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+    def difference(
+        self,
+        model: str,
+        other: str,
+        name: str = "auuc",
+        *,
+        overlap: float = 0.0,
+        splits: Sequence[int] | None = None,
+    ) -> Paired:
+        """The first minus the second, on the splits that both have."""
+        splits = splits or self.splits(model, other)
+        a, b = (self.values(m, name, splits) for m in (model, other))
+        return paired(a, b, overlap=overlap)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from auucmax import Trial, load_hillstrom
 from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import fetch_social_pressure
+from experiments.harness import Task
 
 HILLSTROM = ("Hillstrom women", "Hillstrom men")
 CONVERSION = "Hillstrom women, conversion"
@@ -56,10 +58,13 @@ def probe(name: str) -> None:
         load_trial(whole(name))
 
 
-def why_missing(load: Callable[[str], Any], name: str) -> str | None:
-    """Why a trial cannot be loaded, or None."""
-    try:
-        load(name)
-    except DataNotFoundError as error:
-        return str(error)
-    return None
+def available(tasks: Sequence[Task], load: Callable[[str], Any] | None = None) -> list[Task]:
+    """Tasks whose trial can be loaded; the others are named once, with the reason."""
+    missing = set()
+    for trial in dict.fromkeys(task.trial for task in tasks):
+        try:
+            (load or probe)(trial)
+        except DataNotFoundError as error:
+            print(f"skipped {trial}: {error}", file=sys.stderr)
+            missing.add(trial)
+    return [task for task in tasks if task.trial not in missing]

@@ -1,10 +1,11 @@
+"""The arena: what is run, its numbers against slow computations, and the means of its page."""
+
 import json
-import random
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from experiments import arena, arena_models, arena_page, arena_trials
+from experiments import arena, arena_models, arena_trials
 from experiments.arena_models import AUTO, LEARNT, MODELS, OURS, PEERS, REFERENCE, OfPeer
 from experiments.arena_trials import (
     FAMILIES,
@@ -17,6 +18,7 @@ from experiments.arena_trials import (
 )
 from experiments.harness import Task
 from experiments.searched import ClassMeans
+from tests.experiments.made_up import made_up, rows_of
 
 from auucmax import auuc_score, make_trial
 
@@ -44,15 +46,13 @@ def line_of(model, trial=SMALL, split=0):
     return arena.run(Task(arena.NAME, trial, model, split))
 
 
-def made_up(trial, model, split, z, error=1.0, to_auto=(0.0, 0.0)):
+def of_z(trial, model, split, z, error=1.0, to_auto=(0.0, 0.0), **more):
     """A line whose Z is given, and that against auto."""
-    return Task(arena.NAME, trial, model, split)._asdict() | {
-        "parameters": {}, "versions": {"numpy": "1"}, "date": "2026-01-01", "fit_seconds": 1.0,
-        "auuc": 0.01 + 0.001 * z, "random": 0.005, "unit": 0.001, "rows": 1_000, "features": 2,
-        "against": {
-            REFERENCE: (0.001 * z, 0.001 * error), AUTO: (0.001 * to_auto[0], 0.001 * to_auto[1])
-        },
-    }  # fmt: skip
+    against = {REFERENCE: (0.001 * z, 0.001 * error), AUTO: tuple(0.001 * v for v in to_auto)}
+    return made_up(
+        arena.NAME, trial, model, split, auuc=0.01 + 0.001 * z, random=0.005, unit=0.001,
+        rows=1_000, features=2, against=against, **more,
+    )  # fmt: skip
 
 
 # What is run.
@@ -81,12 +81,10 @@ def test_first_splits_of_all_trials_come_first_and_models_of_a_split_together():
     assert len(POPULATIONS) >= 10
 
 
-def test_a_library_that_is_not_installed_is_skipped_with_a_message(monkeypatch, capsys):
+def test_a_library_that_is_not_installed_is_skipped(monkeypatch, capsys):
     monkeypatch.setattr(arena_models, "find_spec", lambda name: None)
     assert not {task.model for task in arena.tasks(1)} & set(PEERS)
-    assert 'skipped EconML forest: econml is not installed; run: pip install "auucmax[bench]"' in (
-        capsys.readouterr().err
-    )
+    assert "skipped EconML forest: econml is not installed" in capsys.readouterr().err
 
 
 def test_men_against_women():
@@ -211,89 +209,59 @@ def lines_of_two_families():
     hillstrom, jobs = list(FAMILIES["Hillstrom"]), list(FAMILIES["Jobs"])
     lines = []
     for split in range(3):
-        lines += [made_up(trial, REFERENCE, split, 0.0, 0.0) for trial in (*hillstrom, *jobs)]
-        lines += [made_up(trial, AUTO, split, 1.0 + split) for trial in hillstrom]
-        lines += [made_up(trial, AUTO, split, -1.5, 2.0) for trial in jobs]
-        lines += [made_up(trial, "HB", split, 5.0, 1.0, (3.0, 1.5)) for trial in hillstrom[1:3]]
-        lines += [made_up(trial, "HB", split, 5.0, 1.0, (3.0, 1.6)) for trial in hillstrom[3:]]
+        lines += [of_z(trial, REFERENCE, split, 0.0, 0.0) for trial in (*hillstrom, *jobs)]
+        lines += [of_z(trial, AUTO, split, 1.0 + split) for trial in hillstrom]
+        lines += [of_z(trial, AUTO, split, -1.5, 2.0) for trial in jobs]
+        lines += [of_z(trial, "HB", split, 5.0, 1.0, (3.0, 1.5)) for trial in hillstrom[1:3]]
+        lines += [of_z(trial, "HB", split, 5.0, 1.0, (3.0, 1.6)) for trial in hillstrom[3:]]
     return lines
 
 
 def test_means_over_splits_trials_and_families():
-    found = arena_page.Arena(lines_of_two_families())
+    found = arena.Arena(lines_of_two_families()[::-1])
     assert found.family("Hillstrom", AUTO) == pytest.approx((2.0, 1.0))
     assert found.family("Jobs", AUTO) == pytest.approx((-1.5, 2.0))
     # Two families, 2 and -1.5: mean .25, standard error 1.75.
     assert found.overall(AUTO) == pytest.approx((0.25, 1.75))
-    assert found.overall(arena_page.RANDOM).value == pytest.approx(-5.0)
+    assert found.overall(arena.RANDOM).value == pytest.approx(-5.0)
     # HB lacks a trial: no mean that would not compare.
     assert found.family("Hillstrom", "HB") is None
-    assert [model for model, _ in found.ranked()] == [AUTO, REFERENCE, arena_page.RANDOM]
+    assert [model for model, _ in found.ranked()] == [AUTO, REFERENCE, arena.RANDOM]
 
 
 def test_the_default_is_checked_on_every_trial():
-    hillstrom = list(FAMILIES["Hillstrom"])
-    checks = {c.trial: c for c in arena_page.Arena(lines_of_two_families()).checks()}
+    hillstrom, lines = list(FAMILIES["Hillstrom"]), lines_of_two_families()
+    checks = {c.trial: c for c in arena.Arena(lines).checks()}
     assert len(checks) == 9
     assert checks[hillstrom[0]].best == AUTO
-    assert not checks[hillstrom[0]].is_told
     # Behind HB by 3 with an error of 1.5 or 1.6: beyond and within 1.96 of it.
-    assert [t for t, check in checks.items() if check.is_told] == hillstrom[1:3]
+    assert [t for t, check in checks.items() if check.is_behind] == hillstrom[1:3]
     assert checks[hillstrom[1]].to_best == pytest.approx((-3.0, 1.5))
     low = [trial for trial, check in checks.items() if check.is_low]
     assert low == list(FAMILIES["Jobs"])
-    assert checks[low[0]].best == REFERENCE
-    said = arena_page.render(lines_of_two_families())
-    assert f"more than 1 Z below TM on 1: {low[0]}, has the best mean on 1" in said
-    assert f"| {hillstrom[1]} | +2.00 (1.00) | yes | HB | -3.00 (1.50) | **yes** |" in said
-
-
-def test_the_page_says_what_was_run():
-    lines = lines_of_two_families()
-    said = arena_page.render(lines)
-    assert "auto +0.25 (1.75); TM 0; random -5.00 (0.00)" in said
-    assert "number 1 of 3." in said
-    assert "| Hillstrom women, visit | 1,000 | 0 to 3 |" in said
-    assert "images/arena.png" in said
-    assert "The Criteo file was not at hand." in said
-    assert "Not run: SI," in said
-    assert "regret" not in said
-    assert "learned representation" not in said
-    assert "number 1 of 3." in arena_page.summary(lines)
-    assert arena_page.claims(lines) == []
-    random.Random(0).shuffle(lines)
-    assert arena_page.render(lines) == said
+    row = ["+2.00 (1.00)", "yes", "HB", "-3.00 (1.50)", "yes"]
+    assert row in [cells[1:] for cells in rows_of(arena.render(lines), hillstrom[1])]
+    assert [ax.get_title() for ax in arena.draw(lines).axes] == [arena.MEAN, "Jobs", "Hillstrom"]
+    assert arena.claims(lines) == []
 
 
 def test_means_of_regret_are_over_populations_that_all_of_our_models_have():
     name = "linear, 2,000 rows"
-    made = {"parameters": {}, "versions": {}, "date": "2026-01-01", "fit_seconds": 1.0, "rows": 2}
-    lines = [
-        Task(arena.NAME, name, model, seed)._asdict() | made | {"regret": 0.1 + 0.2 * seed}
-        for model in OURS
-        for seed in (0, 1)
-    ]
-    said = arena_page.render(lines)
-    assert "| linear | 2,000 | 2 | 20% |" in said
-    assert "| **mean of 1 populations** |  |  | **20%** |" in said
-    said = arena_page.render(lines[:-2])
-    assert "| linear | 2,000 | 0 to 2 | 20% |" in said
-    assert "mean of 1 populations" not in said
+    lines = [made_up(arena.NAME, name, model, seed, regret=0.1 + 0.2 * seed)
+             for model in OURS for seed in (0, 1)]  # fmt: skip
+    assert arena.Arena(lines).mean_regret() == pytest.approx(dict.fromkeys(OURS, 0.2))
+    assert arena.Arena(lines[:-2]).common == []
 
 
 @pytest.mark.parametrize(("z", "holds"), [(3.0, "for auto + leaves, auto + logits"),
-                                          (1.0, "does not show")])  # fmt: skip
+                                          (1.0, "not seen")])  # fmt: skip
 def test_the_conjecture_is_judged_by_the_lines(z, holds):
     (trial,) = FAMILIES["Jobs"]
-    lines = [made_up(trial, model, 0, 0.0) for model in (REFERENCE, AUTO)]
-    lines += [
-        made_up(trial, model, 0, z, 1.0, (z, 1.0)) | {"norms": [0.0, 0.3]} for model in LEARNT
-    ]
-    (claim,) = arena_page.claims(lines)
+    lines = [of_z(trial, model, 0, 0.0) for model in (REFERENCE, AUTO)]
+    lines += [of_z(trial, model, 0, z, 1.0, (z, 1.0), norms=[0.0, 0.3]) for model in LEARNT]
+    (claim,) = arena.claims(lines)
     assert claim.holds == holds
-    assert "in 50% of the fits" in claim.found
-    said = arena_page.render(lines)
-    assert f"| {trial} | 1 | {z:+.2f} / {z:+.2f} (1.00) |" in said
+    assert arena.Arena(lines).share_of_zero() == "50%"
 
 
 def test_a_model_that_ranks_otherwise_has_another_fingerprint(monkeypatch):
@@ -302,9 +270,3 @@ def test_a_model_that_ranks_otherwise_has_another_fingerprint(monkeypatch):
     arena_models.fingerprint.cache_clear()
     assert arena_models.settings("SI", 0)["fingerprint"] != before["fingerprint"]
     arena_models.fingerprint.cache_clear()
-
-
-def test_the_picture_has_a_panel_a_family():
-    figure = arena_page.draw(lines_of_two_families())
-    assert [ax.get_title() for ax in figure.axes] == [arena_page.MEAN, "Jobs", "Hillstrom"]
-    figure.canvas.draw()

@@ -1,13 +1,16 @@
+"""Bounds of two splits, and the formula of the paper's gap."""
+
 import json
 
 import numpy as np
 import pytest
-from experiments import bounds_figure, bounds_gap
+from experiments import bounds_figure
 from experiments.__main__ import draw_pictures
 from experiments.harness import Task, results_file, write_lines
 from experiments.hillstrom_linear import AS_PAPER
 from experiments.models import rounded, start_line
 from experiments.trials import load_split
+from tests.experiments.made_up import rows_of
 
 from auucmax import auuc_score
 
@@ -36,7 +39,7 @@ def test_bounds_of_a_chunk(lines):
     assert data.gaps("betting") == pytest.approx(data.upper - np.array(first["bounds"]["betting"]))
     order = data.order()
     assert order.index("betting") < order.index("mcdiarmid") < order.index("agarwal-uniform")
-    assert "| **does not hold** |" in bounds_figure.render(lines)
+    assert rows_of(bounds_figure.render(lines), "paper")[0][2] == "does not hold"
 
 
 def test_known_ranges_keep_the_ranking():
@@ -54,12 +57,13 @@ def test_known_ranges_keep_the_ranking():
 
 def test_the_gap_of_the_paper_is_explained_by_its_formula(lines):
     classes = lines[0]["classes"]
-    assert bounds_gap.gap(classes, 1.0, 0.5) == pytest.approx(0.0191, abs=5e-5)
+    assert bounds_figure.gap(classes, 1.0, 0.5) == pytest.approx(0.0191, abs=5e-5)
     for count, size in (("rarer", 0.54), ("printed", 1.02)):
-        assert bounds_gap.size_for(classes, 1.0, 0.02, count) == pytest.approx(size, abs=0.01)
-    share = bounds_gap.share_for(classes, 0.025, 0.02)
-    assert bounds_gap.gap(classes, share, 0.025 / share**0.5) == pytest.approx(0.02)
-    assert "| column-l2 | 0.051 |" in bounds_gap.explanation(lines, 0.03)
+        assert bounds_figure.size_for(classes, 1.0, 0.02, count) == pytest.approx(size, abs=0.01)
+    share = bounds_figure.share_for(classes, 0.025, 0.02)
+    assert bounds_figure.gap(classes, share, 0.025 / share**0.5) == pytest.approx(0.02)
+    page = bounds_figure.render(lines)
+    assert [row[1] for row in rows_of(page, "column-l2")] == ["0.051"] * 3
 
 
 def test_the_picture_is_a_pure_function_of_the_lines(tmp_path, lines):

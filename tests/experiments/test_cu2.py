@@ -1,16 +1,18 @@
-import json
+"""CU2: quick logistic models against their slow twins, and a small version of the experiment."""
+
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments import arm_logistic, cu2, cu2_page
-from experiments.arm_logistic import KINDS, PathTuned, Problem, _log_loss, minimise
-from experiments.harness import Task, run_tasks
-from experiments.models import start_line
+from experiments import cu2
+from experiments.arm_logistic import KINDS, PathTuned, _log_loss
+from experiments.harness import Task
 from experiments.searched import Tuned
+from experiments.trials import available
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.experiments.made_up import made_up, rows_of
 
 from auucmax import make_trial
 from auucmax.data.fetch import fetch_criteo
@@ -87,54 +89,37 @@ def test_derivatives():
         assert hessian[j] == pytest.approx((ahead[1] - behind[1]) / 2e-5, rel=1e-5)
 
 
-def test_a_model_that_is_not_solved_is_refused(monkeypatch):
-    Z = np.column_stack([np.linspace(-1, 1, 20), np.ones(20)])
-    arm = (Z, (Z[:, 0] > 0).astype(float))
-    monkeypatch.setattr(arm_logistic, "_MAX_STEPS", 2)
-    with pytest.raises(RuntimeError, match="solved in 2 steps"):
-        minimise(Problem((arm, arm), [0.05, 0.05], np.eye(4)), 1e-9, np.zeros(4))
-
-
 # The experiment.
 
 
-def test_a_small_version(tmp_path, small, monkeypatch):
+def test_a_small_version(small, monkeypatch):
     monkeypatch.setattr(cu2, "load_trial", lambda name: small)
-    monkeypatch.setattr(cu2, "why_missing", lambda: "it is not here")
     monkeypatch.setattr(cu2, "TOLERANCE", 1e-3)
     cu2._load_split.cache_clear()
-    tasks = [task for task in cu2.tasks(2) if task.trial == cu2.SYNTHETIC]
-    path = tmp_path / "cu2.jsonl"
-    run_tasks(tasks, path, run=cu2.run, parameters=cu2.parameters, jobs=1)
+    lines = [cu2.run(task) for task in cu2.tasks(2) if task.trial == cu2.SYNTHETIC]
     cu2._load_split.cache_clear()
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["model"] for line in lines] == [*cu2.MODELS] * 2
     for line in lines:
         assert line["true_random"] < line["best_auuc"]
         assert line["true_auuc"] < line["best_auuc"] + 4 * line["true_auuc_error"]
     page = cu2.render(lines)
     assert "**no number of this page but the paper's own is of CU2-1M.**" in page
-    assert "| AUUC-max | 2 | " in page
-    assert "0.00279 ± 0.00149" in page
-    assert "social pressure" not in page
+    (row,) = rows_of(page, "AUUC-max")
+    means = [np.mean([x[n] for x in lines if x["model"] == "AUUC-max"])
+             for n in ("auuc", "true_auuc")]  # fmt: skip
+    assert row[2].startswith(f"{means[0]:.5f} ±")
+    assert (row[3], row[-3]) == ("0.00279 ± 0.00149", f"{means[1]:.5f}")
 
 
-def test_what_is_not_at_hand_is_said(monkeypatch, capsys):
-    monkeypatch.setattr(cu2, "why_missing", lambda: "it is not here")
-    assert {task.trial for task in cu2.tasks()} == {cu2.SYNTHETIC, cu2.NEIGHBOURS}
-    assert capsys.readouterr().err == "skipped CU2-1M: it is not here\n"
-    monkeypatch.setattr(cu2, "why_missing", lambda: None)
-    tasks = cu2.tasks()
-    assert len(tasks) == 3 * cu2.SPLITS * len(cu2.MODELS)
-    assert tasks[-1].trial == cu2.REAL
-
-
-def test_why_the_real_file_is_missing(monkeypatch, tmp_path):
+def test_the_real_file_is_looked_for(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("AUUCMAX_DATA", str(tmp_path))
     monkeypatch.setattr("auucmax.data.fetch.user_cache_dir", lambda *_, **__: str(tmp_path / "no"))
-    assert "criteo-research-uplift-v2.1.csv.gz should be in one of" in cu2.why_missing()
+    tasks = [task for task in cu2.tasks(1) if task.trial == cu2.REAL]
+    assert available(tasks, cu2.probe) == []
+    said = capsys.readouterr().err
+    assert "criteo-research-uplift-v2.1.csv.gz should be in one of" in said
     (tmp_path / "criteo-uplift-v2.1.csv").touch()
-    assert cu2.why_missing() is None
+    assert available(tasks, cu2.probe) == tasks
 
 
 def test_the_rows_that_are_drawn(small):
@@ -164,73 +149,32 @@ def test_the_path_of_the_real_file(tmp_path):
     line = cu2.line_of(Task(cu2.NAME, cu2.REAL, "AUUC-max", 0), train, test)
     assert "true_auuc" not in line
     assert line["chosen"]["grid"] == [0.5, 1.0, 5.0]
-    assert "no number of this page" not in cu2.render([line])
     two = PathTuned("TM", l2_grid=(1e-4,)).fit(train.X, train.y, treatment=train.treatment)
     assert np.abs(two.predict(test.X)).max() < 1
 
 
-# The page, of made-up lines.
-
-
-def made_up(model, split, auuc, trial=cu2.NEIGHBOURS, **more):
-    task = Task(cu2.NAME, trial, model, split)
-    numbers = {
-        "auuc": auuc,
-        "random": 0.04,
-        "cpu_seconds": 2.0,
-        "chosen": {"l2": 1e-4 * (split > 0)},
-    }
-    return start_line(task, {}) | numbers | more
-
-
-def differing_by(shifts, noise, n_splits=20):
-    """Lines of TM, and of models whose AUUC is so much higher, with noise of their own."""
-    rng = np.random.default_rng(0)
-    base = 0.05 + 0.003 * rng.normal(size=n_splits)
-    values = {"TM": base}
-    for model, shift in shifts.items():
-        values[model] = base + shift + noise * rng.normal(size=n_splits)
-    return [made_up(m, k, float(v)) for m, own in values.items() for k, v in enumerate(own)]
-
-
 def test_the_claim_is_judged_over_all_pairs():
-    """Neither is told from TM, but SDR and AUUC-max are told from each other."""
-    both = 0.003 * (-1.0) ** np.arange(20)  # of SDR and AUUC-max alike
-    shifts = {"SDR": both + 0.0005, "AUUC-max": both - 0.0005, "SVM-DP": 0.0}
-    lines = [line | {"trial": cu2.REAL} for line in differing_by(shifts, 1e-5)]
-    scores = cu2_page._Scores(lines)
-    wide = [scores.to_reference(m, overlap=cu2_page.OVERLAP) for m in ("SDR", "AUUC-max")]
-    assert not any(map(cu2_page._excludes_zero, wide))
-    (claim,) = cu2_page.claims(lines)
-    assert claim.holds == "no"
-    assert "1 of 6 pairs" in claim.found
-    same = [line | {"trial": cu2.REAL} for line in differing_by({"SDR": 0.0}, 0.001)]
-    assert cu2_page.claims(same)[0].holds == "yes"
-
-
-def test_a_run_that_has_just_begun():
-    page = cu2_page.render([made_up("TM", 0, 0.05), made_up("SDR", 0, 0.06)])
-    assert "| SDR | 1 | 0.06000 ± 0.00000 | +0.02000 |  |  |  |  | 2.0 |" in page
-    assert "nan" not in page
-    alone = cu2_page.render([made_up("SDR", k, 0.06) for k in range(3)])
-    assert "| SDR | 3 |" in alone
-
-
-def test_true_auuc_of_made_up_lines():
-    known = {"best_auuc": 0.003, "true_random": 0.001, "true_auuc_error": 1e-6}
+    """No clear difference to TM, but one between SDR and AUUC-max."""
+    rng = np.random.default_rng(0)
+    base, both = 0.05 + 0.003 * rng.normal(size=20), 0.003 * (-1.0) ** np.arange(20)
+    shifts = {"TM": 0.0, "SDR": both + 0.0005, "AUUC-max": both - 0.0005, "SVM-DP": 0.0}
     lines = [
-        made_up(model, k, 0.002, cu2.SYNTHETIC, true_auuc=value, **known)
-        for model, value in (("TM", 0.002), ("SVM-DP", 0.0025))
-        for k in range(2)
+        made_up(cu2.NAME, cu2.REAL, model, k, auuc=float(value), random=0.04)
+        for model, shift in shifts.items()
+        for k, value in enumerate(base + shift + 1e-5 * rng.normal(size=20))
     ]
-    page = cu2_page.render(lines)
-    assert "## cu2-1m, synthetic: made-up rows" in page
-    assert "| 0.00250 | +0.00050 |" in page
+    (claim,) = cu2.claims(lines)
+    assert (claim.holds, "1 of 6 pairs" in claim.found) == ("no", True)
+    assert (
+        cu2.claims([line for line in lines if line["model"] in ("TM", "SVM-DP")])[0].holds == "yes"
+    )
+    first = cu2.render([line for line in lines if line["split"] == 0])  # a run that has begun
+    assert rows_of(first, "SDR")[0][5:9] == [""] * 4
 
 
 def test_grids_are_those_of_the_paper():
     """Table 4 of the paper, value by value; TM, SDR and AUUC-max need no learning rate."""
-    found = {m: cu2.parameters(Task(cu2.NAME, cu2.REAL, m, 0)) for m in cu2_page.PAPER}
+    found = {m: cu2.parameters(Task(cu2.NAME, cu2.REAL, m, 0)) for m in cu2.PAPER}
     assert found["TM"]["l2_grid"] == found["SDR"]["l2_grid"] == (0, 1e-6, 1e-4)
     assert found["SVM-DP"]["grid"] == {"C": (0.1, 1, 10)}
     assert found["AUUC-max"]["grid"] == (0.5, 1, 5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from experiments import intervals
 from experiments.harness import Task
+from tests.experiments.made_up import made_up, rows_of
 
 from auucmax import auuc_inference
 
@@ -37,17 +38,15 @@ def test_a_chunk_counts_misses_and_what_was_declined(cell):
         assert 0 <= line["declined"][what] <= 3
 
 
-def test_the_page_names_the_cells_that_are_outside():
+def test_cells_outside_are_counted_over_all_lines():
     def line(split, misses):
         counts = dict.fromkeys(intervals.WHAT, 25)
-        return {
-            "experiment": "intervals", "trial": "1% respond", "model": "200 rows, 5% treated",
-            "split": split, "trials": 500, "missed": counts | {"band": misses},
-            "declined": dict.fromkeys(intervals.WHAT, 0.0), "versions": {"numpy": "2"},
-            "date": "2026-01-01", "fit_seconds": 1.0,
-        }  # fmt: skip
+        return made_up(
+            "intervals", "1% respond", "200 rows, 5% treated", split, trials=500,
+            missed=counts | {"band": misses}, declined=dict.fromkeys(intervals.WHAT, 0.0),
+        )  # fmt: skip
 
-    assert "No cell of 4 is outside." in intervals.render([line(0, 25), line(1, 25)])
+    assert "0 of 4 cells are outside" in intervals.render([line(0, 25), line(1, 25)])
     page = intervals.render([line(0, 25), line(1, 60)])
     assert "1 of 4 cells are outside: band (1% respond, 200 rows, 5% treated)." in page
-    assert "**8.5%**" in page
+    assert rows_of(page, "200 rows, 5% treated")[3][1] == "8.5%"

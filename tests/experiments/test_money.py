@@ -1,9 +1,10 @@
-"""Which outcome to learn from to rank by money: lines of small trials, and what the page says."""
+"""Which outcome to learn from to rank by money: lines of a small trial, and what is noise."""
 
 import numpy as np
 import pytest
 from experiments import money
 from experiments.harness import Task
+from tests.experiments.made_up import made_up, rows_of
 
 from auucmax import load_hillstrom
 
@@ -27,23 +28,11 @@ def small(monkeypatch):
     money._load_split.cache_clear()
 
 
-def line_of(name, split=0):
-    return money.run(Task(money.NAME, WOMEN, name, split))
-
-
-def test_all_models_learn_from_all_outcomes_that_they_can():
-    tasks = money.tasks()
-    assert len(tasks) == len(set(tasks)) == 20 * 2 * 14
-    assert "AUUCMax, spend" not in money.NAMES
-    assert {task.split for task in money.tasks(2)} == {0, 1}
-    assert money.parameters(tasks[0])["target"] == "visit"
-    one, other = (money.parameters(Task(money.NAME, WOMEN, f"SI, {y}", 0)) for y in money._ALL[1:])
-    assert "of_money" in other
-    assert "of_money" not in one
-
-
 def test_lines_hold_differences_to_two_models_of_visits(small):
-    rival, conversion, spend = map(line_of, ("TM, visit", "SI, conversion", "SI, spend"))
+    rival, conversion, spend = (
+        money.run(Task(money.NAME, WOMEN, name, 0))
+        for name in ("TM, visit", "SI, conversion", "SI, spend")
+    )
     assert rival["against"] == [0.0, 0.0]
     assert conversion["auuc"] - rival["auuc"] == pytest.approx(conversion["against"][0], abs=1e-3)
     assert conversion["against"][1] > 0
@@ -53,28 +42,17 @@ def test_lines_hold_differences_to_two_models_of_visits(small):
     assert spend["auuc"] == pytest.approx(conversion["auuc"], abs=0.02)
 
 
-def made_up(trial, name, split, value, error=0.04):
-    against = [0.0, 0.0] if name == money.RIVAL else [value, error]
-    return Task(money.NAME, trial, name, split)._asdict() | {
-        "parameters": {}, "versions": {"numpy": "1"}, "date": "2026-01-01", "fit_seconds": 1.0,
-        "auuc": 0.2 + value, "random": 0.15, "against": against, "unit": 0.04, "rows": 1_000,
-        "buyers": 30,
-    }  # fmt: skip
+def test_means_over_splits_and_what_is_significant():
+    def line(trial, name, split, value, error=0.04):
+        against = [0.0, 0.0] if name == money.RIVAL else [value, error]
+        return made_up(money.NAME, trial, name, split, auuc=0.2 + value, random=0.15, unit=0.04,
+                       against=against, rows=1_000, buyers=30)  # fmt: skip
 
-
-def test_the_page_calls_noise_noise():
-    lines = [
-        made_up(trial, name, split, 0.01 * (name == "SI, spend"))
-        for trial in money.TRIALS
-        for name in money.NAMES
-        for split in range(2)
-    ]
+    lines = [line(trial, name, split, 0.01 * (name == "SI, spend"))
+             for trial in money.TRIALS for name in money.NAMES for split in range(2)]  # fmt: skip
     page = money.render(lines)
-    assert "are beyond noise (1.96 standard errors): none of 26" in page
-    assert "Above it on both trials: SI on spend." in page
-    assert "| SI on spend | 21.00 | +1.00 (4.00) | +0.25 | noise |" in page
-    assert "| TM on visit | 20.00 | 0 | 0 |  |" in page
     assert money.render(lines[::-1]) == page
-    clear = [*lines, *(made_up(WOMEN, "HB, spend", s, 0.2) for s in (2, 3, 4, 5, 6, 7))]
-    assert "1 of 26: HB on spend (Hillstrom women)" in money.render(clear)
-    assert money.summary(lines).count("none of 26") == 1
+    assert rows_of(page, "SI on spend")[0][1:] == ["21.00", "+1.00 (4.00)", "+0.25", "noise"]
+    assert not any(money.found_of(lines, WOMEN, name).is_significant for name in money.NAMES)
+    clear = [*lines, *(line(WOMEN, "HB, spend", s, 0.2) for s in (2, 3, 4, 5, 6, 7))]
+    assert money.found_of(clear, WOMEN, "HB, spend").is_significant

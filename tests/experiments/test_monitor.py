@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from experiments import monitor
 from experiments.harness import RESULTS, Task, read_lines, results_file
+from tests.experiments.made_up import made_up, rows_of
 
 from auucmax.metrics import auuc_inference
 
@@ -11,8 +12,9 @@ pytestmark = pytest.mark.gate
 def test_a_line_and_the_page():
     task = Task("monitor", next(iter(monitor.POPULATIONS)), monitor.MODEL, 0)
     found = monitor.run_chunk(task, trials=2, n_rows=2000)
-    line = monitor.start_line(task, monitor.parameters(task)) | found | {"fit_seconds": 1}
-    assert "50% treated, 13% respond" in monitor.render([line])
+    line = made_up(**task._asdict()) | found | {"parameters": {"trials": 2}}
+    wrong = [f"{found['wrong'][name] / 2:.1%}" for name in found["wrong"]]
+    assert rows_of(monitor.render([line]), "all")[0][1:-2] == ["2", *wrong]
     assert len(found["widths"]) == 3
 
 

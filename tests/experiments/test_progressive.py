@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from experiments import progressive
 from experiments.harness import RESULTS, Task, read_lines, results_file
+from tests.experiments.made_up import made_up, rows_of
 
 pytestmark = pytest.mark.gate
 
@@ -23,8 +24,9 @@ def test_a_line_of_each_kind_and_the_page():
     task = Task("progressive", name, progressive.SIMULATION, 0)
     found = progressive.run_simulation(task, trials=2)
     assert len(found["misses"]) == len(found["gaps"]) == 2
-    line = progressive.start_line(task, progressive.parameters(task)) | found
-    assert "10% treated, no effect, 600 rows" in progressive.render([line | {"fit_seconds": 1}])
+    line = made_up(**task._asdict()) | found | {"parameters": progressive.parameters(task)}
+    (row,) = rows_of(progressive.render([line]), name)
+    assert float(row[3]) == pytest.approx(found["gaps"][1] / 50, abs=5e-5)
 
 
 def test_what_the_kept_lines_show():

@@ -1,11 +1,12 @@
+"""Table 1: every model on few rows, the searches, and numbers of the page."""
+
 import json
 
 import numpy as np
 import pytest
-from experiments import table_1, table_1_page, trials
+from experiments import table_1, trials
 from experiments.harness import RESULTS, Task, read_lines, results_file
 from experiments.models import SHARES
-from experiments.parameters_picture import draw
 from experiments.searched import (
     C_GRID,
     FIXED,
@@ -16,10 +17,10 @@ from experiments.searched import (
     MeanLogistic,
     Searched,
     Tuned,
-    Variant,
 )
-from experiments.table_1_page import PAPERS_OWN, TM, Scores
+from experiments.table_1 import PAPERS_OWN, TM, draw, scores_of
 from sklearn.linear_model import LogisticRegression
+from tests.experiments.made_up import made_up, rows_of
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
 from auucmax.pairs import PairObjective
@@ -56,9 +57,9 @@ def test_two_splits_of_the_linear_models(few_rows):
     assert all(np.isfinite(line["auuc"]) and line["cpu_seconds"] > 0 for line in lines)
     counts = {line["model"]: line["n_parameters"] for line in lines}
     assert (counts["TM"], counts["DDR"], counts["SDR"], counts["CVT"]) == (46, 47, 67, 23)
-    page = table_1.render(lines)
-    assert page.count("| TM |") == 2  # in Table 1 and in Table 6
-    assert f"| **{PAPERS_OWN}** | 2 |" in page
+    own, *_ = rows_of(table_1.render(lines), PAPERS_OWN)
+    mean = np.mean([line["auuc"] for line in lines if line["model"] == PAPERS_OWN])
+    assert (own[1], own[2][:7]) == ("2", f"{mean:.5f}")
     assert draw(lines).axes
 
 
@@ -76,7 +77,6 @@ def test_the_rows_by_adam(few_rows):
         assert getattr(make(0), "scale", None) == getattr(exact, "scale", "min-max")
 
 
-@pytest.mark.gate
 def test_two_splits_of_the_slow_models(few_rows):
     lines = run([*table_1.SLOW, TM])
     assert {line["n_parameters"] for line in lines if line["model"] == "TARNet"} == {22402}
@@ -87,7 +87,7 @@ def test_two_splits_of_the_slow_models(few_rows):
 
 def test_every_model_of_the_papers_table_is_there():
     assert set(table_1.MODELS) == set(table_1.LINEAR | table_1.SLOW | table_1.BY_ADAM)
-    assert set(table_1_page.PAPER) < set(table_1.MODELS)
+    assert set(table_1.PAPER) < set(table_1.MODELS)
     tasks = table_1.tasks()
     assert len(tasks) == len(set(tasks))
     number = {
@@ -138,15 +138,6 @@ def test_adam_comes_near_the_exact_solution_of_a_logistic_model():
     assert weighted.intercept_[0] == pytest.approx(adam.intercept_[0] + np.log(2), abs=0.1)
 
 
-def test_variants_search_rates_and_scales():
-    found = Variant("CVT", rates=RATES["CVT"], scale="column-l2", random_state=1).candidates()
-    assert len(found) == 6
-    point, model = found[-1]
-    assert point == {"l2": 1e-4, "learning_rate": 0.01}
-    inner = model.estimator.get_params()
-    assert inner == {"l2": 1e-4, "learning_rate": 0.01, "random_state": 1, "scale": "column-l2"}
-
-
 def test_class_means_are_where_auuc_max_starts():
     trial = make_trial(2_000, n_features=4, base_rate=0.3, random_state=0)
     X, given = trial.X.to_numpy(), {"treatment": trial.treatment}
@@ -173,22 +164,19 @@ def test_a_search_keeps_the_shares_of_the_arms_when_it_drops_rows():
 # The page.
 
 
-def made_up(shift=0.0, trial=table_1.MAIN, splits=3, models=table_1.MODELS):
+def shifted(shift=0.0, trial=table_1.MAIN, splits=3):
     """Lines with AUUC = .03 + noise of the split, the paper's own model shifted."""
     found = []
-    for seed in range(splits):
-        noise = 0.001 * np.cos(seed)
-        for place, model in enumerate(models):
-            own = shift if model == PAPERS_OWN else 1e-6 * place * (1 + seed)
+    for k in range(splits):
+        for place, model in enumerate(table_1.MODELS):
+            own = shift if model == PAPERS_OWN else 1e-6 * place * (1 + k)
+            auuc, risk = 0.03 + 0.001 * np.cos(k), [0.9 - 0.001 * j - own for j in range(9)]
             found.append(
-                Task(table_1.NAME, trial, model, seed)._asdict()
-                | {
-                    "versions": {"Python": "3"}, "date": "2026-01-01", "fit_seconds": 1.0,
-                    "cpu_seconds": 1.0 + place, "auuc": 0.03 + noise + own,
-                    "auuc_separate": 0.03 + noise, "random": 0.0226, "n_parameters": 23,
-                    "policy_risk": [0.9 - 0.001 * k - own for k in range(9)],
-                    "policy_risk_error": [0.004] * 9,
-                }
+                made_up(
+                    table_1.NAME, trial, model, k, cpu_seconds=1.0 + place, auuc=auuc + own,
+                    auuc_separate=auuc, random=0.0226, n_parameters=23, policy_risk=risk,
+                    policy_risk_error=[0.004] * 9,
+                )
             )  # fmt: skip
     return found
 
@@ -202,35 +190,29 @@ def test_the_papers_two_tables_disagree():
 
     hillstrom = load_hillstrom()
     control_rate, treated_rate = (hillstrom.y[hillstrom.treatment == arm].mean() for arm in (0, 1))
-    found = {model: implied(risks) for model, risks in table_1_page.PAPER_RISK.items()}
+    found = {model: implied(risks) for model, risks in table_1.PAPER_RISK.items()}
     assert found == pytest.approx({"TM": 0.0312, "SDR": 0.0318, PAPERS_OWN: 0.0315}, abs=1e-4)
     # The same sum of our own risks is the AUUC of the same lines.
-    main = Scores(read_lines(results_file(table_1.NAME, RESULTS)), table_1.MAIN)
+    main = scores_of(read_lines(results_file(table_1.NAME, RESULTS)))
     risks = np.mean([main.lines[TM][k]["policy_risk"] for k in main.splits(TM)], axis=0)
     assert implied(risks) == pytest.approx(main.mean(TM), abs=2e-4)
 
 
-def test_table_6_marks_the_lowest_risk():
-    page = table_1.render(made_up(+0.001))
-    section = page.split("## Table 6")[1].splitlines()
-    row = next(r for r in section if r.startswith(f"| {PAPERS_OWN} |"))
-    assert row.count("**") == 2 * len(SHARES)
-    assert "| SDR | -0.0" in page.split("Differences on the same splits")[1]
-
-
 def test_claims_are_judged_by_the_lines():
     for shift, holds in ((0.001, "yes"), (-0.001, "no")):
-        first, by_bound, time, risk = table_1_page.claims(made_up(shift))
+        first, by_bound, time, risk = table_1.claims(shifted(shift))
         assert first.holds == by_bound.holds == holds
         assert time.holds == "no"  # made-up times grow with the place in the table
         assert risk.holds == "no"
-    assert "means lie within one standard deviation" in table_1_page.summary(made_up())
+    risks = table_1.render(shifted(0.001)).split("## Table 6")[1].splitlines()
+    lowest = next(row for row in risks if row.startswith(f"| {PAPERS_OWN} |"))
+    assert lowest.count("**") == 2 * len(SHARES)
 
 
-def test_bars_and_points_of_the_picture_are_of_the_same_splits():
-    lines = made_up(splits=5)
-    lines = [line for line in lines if not (line["model"] == "TARNet" and line["split"] > 2)]
-    scores = Scores(lines, table_1.MAIN)
+def test_the_picture_and_paired_columns_use_the_splits_that_both_have():
+    lines = [x for x in shifted(splits=5) if not (x["model"] == "TARNet" and x["split"] > 2)]
+    scores = scores_of(lines)
+    assert rows_of(table_1.render(lines), "TARNet")[0][1] == "3"
     expected = scores.difference("CVT", TM, splits=scores.common)
     assert expected != scores.difference("CVT", TM)
     drawn = draw(lines).axes[0].containers
@@ -238,28 +220,15 @@ def test_bars_and_points_of_the_picture_are_of_the_same_splits():
     assert min(abs(h - (expected.high - expected.low) / 2) for h in halves) < 1e-12
 
 
-def test_paired_columns_use_the_splits_that_both_have():
-    lines = made_up(splits=5)
-    lines = [line for line in lines if not (line["model"] == "TARNet" and line["split"] > 1)]
-    scores = Scores(lines, table_1.MAIN)
-    assert scores.splits("TARNet", TM) == scores.common == [0, 1]
-    expected = np.mean([scores.lines["TARNet"][k]["auuc"] - scores.lines[TM][k]["auuc"]
-                        for k in (0, 1)])  # fmt: skip
-    assert scores.difference("TARNet", TM).mean == pytest.approx(expected)
-    row = next(r for r in table_1.render(lines).splitlines() if r.startswith("| TARNet |"))
-    assert row.split("|")[2].strip() == "2"
-
-
 def test_other_trials_get_ranks_only_when_they_are_there():
-    alone = made_up(splits=20)
-    assert "## The same table on other trials" not in table_1.render(alone)
-    both = table_1.render(alone + made_up(-0.02, trial="neighbours", splits=20))
-    assert "mean rank" in both
+    alone = shifted(splits=20)
+    assert "mean rank" not in table_1.render(alone)
+    assert "mean rank" in table_1.render(alone + shifted(-0.02, trial="neighbours", splits=20))
 
 
 def test_kept_means_are_within_the_papers_deviation():
     lines = read_lines(results_file(table_1.NAME, RESULTS))
-    main = Scores(lines, table_1.MAIN)
+    main = scores_of(lines)
     for model in ("TM", "CVT", "SDR", PAPERS_OWN, "AUUC-max s_poly, cv"):
         assert len(main.splits(model)) == table_1.LINEAR_SPLITS
-        assert table_1_page.is_within(main, model), model
+        assert table_1.is_within(main, model), model

@@ -1,7 +1,6 @@
 """Whole commands on odd tables: no traceback, no hang, no nan, whatever the table holds."""
 
 import sys
-from collections import Counter
 from itertools import count
 
 import pytest
@@ -63,39 +62,3 @@ def test_parameters_in_the_place_of_options_are_seen(tmp_path):
     assert "speaks of selection=" in wrong_of(["fit"], Done, tmp_path)
     Done.stderr = "auucmax: --hold-out of 'a_column' in /tmp/tmp_ab_c/a_file.csv should be below 1."
     assert wrong_of(["fit"], Done, tmp_path) == ""
-
-
-def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
-    from experiments import command_fuzz
-
-    found = command_fuzz.Found(
-        Counter(fit=2, report=1),
-        Counter({0: 2, 2: 1}),
-        2,
-        1,
-        1.5,
-        Counter({2: 3}),
-        120.0,
-        ["seed 7"],
-    )
-    asked = []
-
-    def parts_of(numbers, jobs):
-        for number in numbers:
-            asked.append(number)
-            yield number, found
-
-    monkeypatch.setattr(command_fuzz, "parts_of", parts_of)
-    monkeypatch.setattr(command_fuzz, "RESULT", tmp_path / "command-fuzz.txt")
-    monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "3", "--keep"])
-    assert command_fuzz.main() == 1
-    page = (tmp_path / "command-fuzz.txt").read_text()
-    for words in ("python -m experiments.command_fuzz --runs 3 --keep", "Python 3", "numpy ",
-                  "3 runs (fit 2, report 1)", "3 by lines of version 2", "1 wrong",
-                  "seed 7"):  # fmt: skip
-        assert words in page
-    assert len(page.splitlines()) < 50
-    monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "6", "--keep"])
-    command_fuzz.main()
-    assert asked == [0, 1]  # a part that has a line is not run again
-    assert "6 runs (fit 4, report 2)" in (tmp_path / "command-fuzz.txt").read_text()
