@@ -86,7 +86,7 @@ def _sklift(make: Callable[[Any], Any]) -> Fit:
 
     def fit(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
         model = make(import_optional("sklift.models", extra="bench"))
-        return model.fit(X, y.astype(int), treated.astype(int)).predict  # type: ignore[no-any-return]
+        return model.fit(X, y.astype(int), treated.astype(int)).predict
 
     return fit
 
@@ -124,7 +124,7 @@ def _causal_forest(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
         random_state=seed,
     )
     model.fit(y.astype(int), treated.astype(int), X=X)
-    return model.effect  # type: ignore[no-any-return]
+    return model.effect
 
 
 PEERS = {

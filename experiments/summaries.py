@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import binomtest, rankdata, t
 
 from experiments.harness import Line
@@ -23,8 +24,8 @@ class Paired(NamedTuple):
 
 
 def paired(
-    values: Sequence[float],
-    others: Sequence[float],
+    values: ArrayLike,
+    others: ArrayLike,
     level: float = 0.95,
     *,
     overlap: float = 0.0,

@@ -94,7 +94,6 @@ def test_derivatives():
 
 def test_a_small_version(small, monkeypatch):
     monkeypatch.setattr(cu2, "load_trial", lambda name: small)
-    monkeypatch.setattr(cu2, "TOLERANCE", 1e-3)
     cu2._load_split.cache_clear()
     lines = [cu2.run(task) for task in cu2.tasks(2) if task.trial == cu2.SYNTHETIC]
     cu2._load_split.cache_clear()
