@@ -134,19 +134,6 @@ def test_a_search_pays_for_its_candidates_on_the_rows_that_it_compared_them_on(h
     assert certify(search, test.X, test.y, treatment=test.treatment).n_candidates == 4
 
 
-def test_a_fitted_model_recognises_its_rows(halves):
-    rows, others = halves
-    table, new = (
-        part.X.assign(y=part.y, t=part.treatment, place=np.where(part.X["x0"] > 0, "a", "b"))
-        for part in (rows, others)
-    )
-    model = auucmax.fit(auucmax.read_trial(table, treatment="t", outcome="y"), "tm")
-    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
-        certify(model, table, rows.y, treatment=rows.treatment, method="betting-fixed")
-    found = certify(model, new, others.y, treatment=others.treatment, method="betting-fixed")
-    assert found.n_rows == others.n_rows
-
-
 @pytest.mark.parametrize("adjusted", [False, True])
 def test_certificate_and_interval_show_one_estimate(adjusted):
     """A small arm: less their mean, outcomes have quite another estimate."""

@@ -83,15 +83,6 @@ def test_hillstrom_facts():
         assert value == pytest.approx(fact, abs=5e-7)
 
 
-def test_labels_of_the_arms():
-    y, score = [1, 0, 1, 0], [4, 3, 2, 1]
-    number = auuc_score(y, score, treatment=[1, 1, 0, 0])
-    assert auuc_score(y, score, treatment=[True, True, False, False]) == number
-    assert auuc_score(y, score, treatment=["b", "b", "a", "a"], control="a") == number
-    assert auuc_score(y, score, treatment=[7, 7, 3, 3], control=3) == number
-    assert auuc_score(y, score, treatment=[0, 0, 1, 1], control=1) == number
-
-
 def test_joint_ranks_do_not():
     """Nobody is helped; AUUC is the luck of ranks times an outcome far from 0."""
     assert auuc_score([9, 9], [2, 1], treatment=[1, 0]) == 4.5

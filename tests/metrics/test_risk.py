@@ -141,19 +141,6 @@ def test_standard_errors_agree_with_the_jackknife(kind, share):
     assert result.standard_error == pytest.approx(variance**0.5, rel=0.02)
 
 
-def test_the_variance_is_that_of_two_means_and_of_the_cut():
-    y, score, t, _ = steep(2000)
-    picked = np.argsort(np.argsort(-score)) < 1000
-    top, rest = y[picked & t], y[~picked & ~t]
-    near = np.abs(np.argsort(np.argsort(-score)) - 999.5) < 200  # .1 of the people either side
-    d = (y[near & t].mean() - top.mean()) - (y[near & ~t].mean() - rest.mean())
-    cut = d**2 * 0.25 / 2000
-    means = 0.25 * (top.var(ddof=1) / len(top) + rest.var(ddof=1) / len(rest))
-    error = policy_risk_inference(y, score, treatment=t, share=0.5).standard_error
-    assert error == pytest.approx((means + cut) ** 0.5, rel=0.02)
-    assert cut > means
-
-
 @settings(deadline=None, max_examples=100)
 @given(
     small_trials(min_arm=2),
