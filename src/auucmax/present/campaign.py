@@ -73,7 +73,7 @@ def _(found: TrialPlan) -> Brief:
     of_each = " of each arm" if found.n_arms > 1 else ""
     caveats = []
     if of_each:
-        caveats.append("power is that of each arm on its own: all at once are shown less often.")
+        caveats.append("power is for each arm on its own; it is lower for all arms at once.")
     if found.n_rows is not None:
         verdict = (
             f"With {words.people(found.n_rows)} the trial has {words.percent(power[What.EFFECT])} "
