@@ -119,7 +119,11 @@ def len_of(batch: Batch):
         ({}, {"features": ["arm"]}, "'arm' of type"),
         ({}, {"features": None}, "got 'arm' of type"),
         ({}, {"treatment": "b", "features": ["a"]}, "should be 0 or 1 in every row"),
-        ({}, {"treatment": "arm", "features": ["a"], "treated": "x"}, "what treated= and control= name"),
+        (
+            {},
+            {"treatment": "arm", "features": ["a"], "treated": "x"},
+            "what treated= and control= name",
+        ),
         (
             {},
             {"treatment": "arm", "features": ["a"], "treated": "x", "control": "x"},
