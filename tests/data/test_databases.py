@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -12,7 +11,7 @@ import psycopg
 import pytest
 from tests.postgres_server import postgres_server
 
-from auucmax.data.databases import check_select, connect, write_parquet
+from auucmax.data.databases import check_select, write_parquet
 from auucmax.data.reading import read_table
 from auucmax.data.tables import TableError
 
@@ -102,14 +101,6 @@ def test_no_variable_of_ours_and_no_file_of_the_machine_is_a_table(database, tmp
         with pytest.raises(TableError, match=r"disabled by configuration|does not exist"):
             read_table(database, query=query)
     assert read_table(database, query="seen")["id"].tolist() == [1]
-
-
-def test_a_sort_that_does_not_fit_leaves_nothing_beside_the_database(database, tmp_path):
-    with connect(str(database)) as db:
-        ((where,),) = db.sql("SELECT current_setting('temp_directory')").fetchall()
-        assert not Path(where).is_relative_to(tmp_path)
-        assert Path(where).stat().st_mode & 0o777 == 0o700
-    assert not Path(where).exists()
 
 
 @pytest.mark.gate

@@ -7,7 +7,6 @@ import functools
 import gzip
 import http.server
 import os
-import socket
 import threading
 from pathlib import Path
 
@@ -128,26 +127,6 @@ def test_a_wrong_file_at_the_address_is_not_kept(empty_world, shelf, monkeypatch
     with pytest.raises(ValueError, match="not match the known hash: expected sha256:2716e1bf"):
         fetch_criteo()
     assert not any(path.is_file() for path in empty_world.rglob("*"))
-
-
-def test_offline(empty_world, tmp_path, monkeypatch):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/data.csv.gz"
-        monkeypatch.setattr(fetch, "CRITEO", dataclasses.replace(fetch.CRITEO, url=url))
-        with pytest.raises(DataNotFoundError) as caught:
-            fetch_criteo(data_dir=tmp_path / "mine")
-    message = str(caught.value)
-    assert isinstance(caught.value, FileNotFoundError)
-    for part in (
-        "criteo-research-uplift-v2.1.csv.gz should be in one of",
-        str(tmp_path / "mine"),
-        str(empty_world),
-        "refused",
-        f"Put it at {tmp_path / 'mine' / 'criteo' / 'criteo-research-uplift-v2.1.csv.gz'}",
-        f"It comes from {url}",
-    ):
-        assert part in message
 
 
 def test_nothing_is_made_or_asked_when_downloading_is_off(empty_world, tmp_path):
@@ -273,16 +252,6 @@ def test_the_files_on_disk_have_the_sums_that_a_download_needs():
         assert source.checksum == f"sha256:{pooch.file_hash(str(path))}", path
 
 
-@needs("jobs", "jobs_DW_bin.train.npz")
-def test_jobs_single_split():
-    trial = fetch_jobs(download=False)
-    assert (trial.n_rows, trial.n_features) == (3212, 17)
-    assert trial.randomised.sum() == 722
-    assert round(trial.summary().effects[0].effect, 5) == 0.07794
-    sizes = [fetch_jobs(part=part, download=False).n_rows for part in ("train", "test")]
-    assert sizes == [2891, 321]
-
-
 @needs("jobs", "jobs_DW_bin.new.10.test.npz")
 def test_jobs_ten_splits():
     whole = fetch_jobs(download=False)
@@ -357,15 +326,6 @@ def test_arms(arm, counts):
     assert trial.is_multi_arm == (arm == "all")
     assert trial.arm_names[0] == "No E-Mail"
     assert trial.control == ("No E-Mail" if arm == "all" else 0)
-
-
-def test_outcomes():
-    spend = load_hillstrom("all", "spend").y
-    conversion = load_hillstrom("all", "conversion").y
-    visit = load_hillstrom("all", "visit").y
-    assert (visit.sum(), conversion.sum()) == (9_394, 578)
-    np.testing.assert_array_equal(spend > 0, conversion == 1)
-    assert (visit >= conversion).all()
 
 
 @pytest.mark.parametrize(

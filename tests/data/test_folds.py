@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,42 +71,6 @@ def test_strata_of_a_continuous_outcome():
     # Two values of any kind are two classes, and an arm may lack one of them.
     strata = make_strata([0, 0, 1, 1], [-1, 3, -1, -1], by="treatment-outcome")
     assert strata.tolist() == [0, 1, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("settings", "change", "message"),
-    [
-        ({}, {"treatment": None}, r"treatment should be given.*enable_metadata_routing"),
-        ({"n_splits": 1}, {}, r"n_splits should be a whole number of at least 2, got 1"),
-        ({"n_splits": 2.5}, {}, r"n_splits should be a whole number"),
-        ({"n_splits": True}, {}, r"n_splits should be a whole number"),
-        ({"by": "y"}, {}, r"by should be one of 'treatment', 'treatment-outcome', got 'y'"),
-        (
-            {"by": "treatment-outcome"},
-            {"y": None},
-            r"y should be given with by=.*, got none",
-        ),
-        ({}, {"treatment": ["a"] * 6}, r"got 'a' in all rows"),
-        ({}, {"treatment": ["a"] * 5 + [None]}, r"without missing values, got 1"),
-        ({}, {"treatment": ["a", "b"]}, r"inconsistent numbers of samples: \[6, 6, 2\]"),
-        ({}, {"y": [0, 1]}, r"inconsistent numbers of samples: \[6, 2, 6\]"),
-        (
-            {"n_splits": 3},
-            {"treatment": [0, 0, 0, 0, 1, 1]},
-            r"3 rows each, got 2 with treatment 1\.",
-        ),
-        (
-            {"n_splits": 2, "by": "treatment-outcome"},
-            {"y": [0, 0, 1, 0, 0, 1]},
-            r"at least 2 rows each, got 1 with treatment 'a' and outcome 1\.0\. "
-            r"Use by=\"treatment\" or fewer folds, or drop these rows",
-        ),
-    ],
-)
-def test_bad_folds_have_one_clear_error(settings, change, message):
-    given = {"y": [0, 1, 0, 1, 0, 1], "treatment": ["a", "a", "a", "b", "b", "b"]} | change
-    with pytest.raises((TypeError, ValueError), match=message):
-        list(TrialKFold(**({"n_splits": 2} | settings)).split(np.zeros((6, 1)), **given))
 
 
 class Difference(BaseEstimator):

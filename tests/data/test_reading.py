@@ -22,7 +22,7 @@ from tests.cli.commands import run
 from auucmax._errors import InputError
 from auucmax.data.databases import DECIMAL, GUESSED, check_decimal
 from auucmax.data.reading import read_table
-from auucmax.data.tables import TableError, one_line
+from auucmax.data.tables import TableError
 
 ROWS = (
     "id,age,income,town,member,joined,seen\n"
@@ -95,14 +95,6 @@ def test_folders_and_patterns_in_the_order_of_names(tmp_path):
     (tmp_path / "e.parquet").write_bytes(b"PAR1....")
     with pytest.raises(TableError, match="CSV files only, or Parquet files only"):
         read_table(tmp_path)
-
-
-def test_only_some_columns_in_the_order_asked_for(csv, tmp_path):
-    read_table(csv).to_feather(tmp_path / "rows.feather")
-    for path in (csv, tmp_path / "rows.feather"):
-        assert list(read_table(path, columns=["town", "id"]).columns) == ["town", "id"]
-        with pytest.raises(TableError, match=r"'twon'.*Did you mean 'town'\?"):
-            read_table(path, columns=["twon"])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
@@ -485,43 +477,6 @@ def test_points_that_nobody_can_tell_are_told(other, tmp_path):
     assert "name the decimal sign" in note
     assert read_points(tmp_path, other, decimal=".") == ([332, 1.696, 908, 12.216], [])
     assert read_points(tmp_path, other, decimal=",") == ([332, 1696, 908, 12216], [])
-
-
-def test_what_cannot_be_is_one_line(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_bytes("a\né\n".encode("latin-1"))
-    (tmp_path / "wide.csv").write_bytes("a\né\n".encode("utf-16"))
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "rows.parquet")
-    cases = [
-        ("rows.csv", {"encoding": "klingon"}, "encoding should be the name of a text encoding"),
-        ("rows.csv", {"encoding": "base64"}, "such as latin-1, cp1252 or utf-16, got 'base64'"),
-        ("rows.csv", {"encoding": "lat\0in"}, "Check the name"),
-        ("rows.csv", {"decimal": ";"}, r"decimal should be '\.' or ',', got ';'"),
-        ("rows.csv", {"decimal": ""}, "decimal should be"),
-        ("rows.csv", {"encoding": "ascii"}, "should be readable as csv, got: .* Name its encoding"),
-        ("rows.csv", {}, "rows.csv should be UTF-8 text .* such as latin-1"),
-        ("wide.csv", {}, "latin-1 or utf-16"),
-        (
-            "rows.parquet",
-            {"decimal": ","},
-            "decimal should be given for a CSV file, got it with rows",
-        ),
-        ("rows.parquet", {"encoding": "latin-1"}, "encoding should be given for a CSV file"),
-    ]
-    for name, form, words in cases:
-        with pytest.raises((TableError, InputError), match=words) as told:
-            read_table(tmp_path / name, **form)
-        assert "\n" not in str(told.value)
-    with pytest.raises(InputError, match="decimal should be given for a CSV file"):
-        read_table("postgresql://localhost/x", query="t", decimal=",")
-
-
-def test_an_interruption_is_none_of_the_file():
-    class InterruptException(Exception):
-        pass
-
-    with pytest.raises(KeyboardInterrupt), one_line("rows.csv", "a table", "Check it."):
-        raise InterruptException
 
 
 @pytest.mark.filterwarnings("ignore:.*read as")

@@ -8,7 +8,6 @@ import json
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,20 +65,6 @@ def test_more_labels_stay_labels():
     numbers = Trial(np.zeros((3, 1)), [1, 2, 3], [2, 0, 1], arm_names=("no", "low", "high"))
     assert numbers.arms == (0, 1, 2)
     assert numbers.arm_names == ("no", "low", "high")
-
-
-def test_frames_of_every_kind():
-    columns = {"a": [1, 2], "b": ["x", None]}
-    y, t = [0, 1], [0, 1]
-    frame = pd.DataFrame(columns, index=[7, 9])
-    assert Trial(frame, y, t).X is frame
-    for other in (pl.DataFrame(columns), pl.LazyFrame(columns), pa.table(columns)):
-        taken = Trial(other, y, t).X
-        assert isinstance(taken, pd.DataFrame)
-        assert taken["a"].tolist() == [1, 2]
-        assert taken["b"].isna().tolist() == [False, True]
-    assert list(Trial(np.zeros((2, 3), np.float32), y, t).X.columns) == ["x0", "x1", "x2"]
-    assert Trial(np.zeros((2, 3), np.float32), y, t).X.dtypes.eq(np.float32).all()
 
 
 GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
@@ -183,21 +168,6 @@ def test_split_keeps_the_shares(by, test_size):
     for value in np.unique(cell):
         size = (cell == value).sum()
         assert abs((cell[test.id] == value).sum() - test_size * size) <= 0.5
-
-
-def test_split_of_several_arms_and_small_strata():
-    train, test = three_arms().split(random_state=0)
-    assert train.arm_names == test.arm_names == ("none", "call", "mail")
-    tiny = Trial(np.zeros((4, 1)), [0, 1, 0, 1], [0, 0, 1, 1])
-    assert [part.n_rows for part in tiny.split(0.01, random_state=0)] == [2, 2]
-    with pytest.raises(
-        ValueError, match=r"got 1 with treatment 0 and outcome 0.*by=\"treatment\" or"
-    ):
-        tiny.split(by="treatment-outcome")
-    with pytest.raises(ValueError, match="test_size should be a number strictly between"):
-        tiny.split(2)
-    with pytest.raises(ValueError, match="by should be one of"):
-        tiny.split(by="outcome")
 
 
 def test_summary_is_welch():

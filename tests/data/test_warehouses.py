@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import sys
 import traceback
 from itertools import product
 from urllib.parse import quote, quote_plus
@@ -174,40 +173,6 @@ def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
     quote = "`" if dialect in ("bigquery", "databricks") else '"'
     assert f"{quote}age{quote}" in sent
     assert f"{quote}people{quote}" in sent
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("shop.db", None), "shop.db is a database and should come with a query.*It has 'people'"),
-        (("shop.db", "peple"), "Did you mean 'people'"),
-        (("shop.db", "SELECT nope FROM people"), "got: no such column: nope. Check the addr"),
-        (
-            ("none.db", "people"),
-            "none.db should be .* No such file or directory: '/.*/none.db'",
-        ),
-    ],
-)
-def test_failures_are_one_line(sqlite_file, arguments, message):
-    file, query = arguments
-    with pytest.raises(TableError, match=message) as caught:
-        read_table(f"sqlite://{sqlite_file.with_name(file)}", query=query)
-    assert "\n" not in str(caught.value)
-    assert not sqlite_file.with_name("none.db").exists()
-
-
-@pytest.mark.parametrize("scheme", ["snowflake", "trino", "bigquery", "databricks"])
-def test_a_library_that_is_missing_is_named(scheme, monkeypatch):
-    def missing(address):
-        raise ImportError("no driver")
-
-    monkeypatch.setattr(ibis, "connect", missing)
-    with pytest.raises(TableError, match=rf'pip install "ibis-framework\[{scheme}\]"') as caught:
-        read_table(f"{scheme}://me:pass-word@host/shop", query="people")
-    assert "pass-word" not in str(caught.value)
-    monkeypatch.setitem(sys.modules, "ibis", None)
-    with pytest.raises(ImportError, match=r'pip install "auucmax\[warehouse\]"'):
-        read_table(f"{scheme}://me:pass-word@host/shop", query="people")
 
 
 def said(address, text, monkeypatch):

@@ -16,7 +16,6 @@ from auucmax.encoding import TableEncoder
 from auucmax.encoding.columns import (
     CYCLES,
     N_FOLDS,
-    SHIFTS,
     Column,
     fold_of,
     means_of,
@@ -41,28 +40,6 @@ def test_a_wave_is_the_sine_of_the_place_in_its_cycle(days, cycle, kind):
     assert np.abs(wave(np.array(days), kind, cycle) - exact).max() < 1e-6
     later = wave(np.array(days) + 7 * CYCLES[cycle], kind, cycle)
     np.testing.assert_allclose(later, wave(np.array(days), kind, cycle), rtol=0, atol=2e-6)
-
-
-DATES = {
-    "a month of days": (pd.date_range("2024-03-01", periods=31), ["week"]),
-    "two years of days": (pd.date_range("2022-03-01", periods=731), ["year", "week"]),
-    "Mondays of two years": (pd.date_range("2022-02-28", periods=105, freq="7D"), ["year"]),
-    "hours of a day": (pd.date_range("2022-03-01", periods=20, freq="h"), []),
-    "hours of a week": (pd.date_range("2022-03-01", periods=190, freq="h"), ["week", "day"]),
-    "noons": (pd.date_range("2022-03-01 13:20", periods=400), ["year", "week"]),
-    "hours": (pd.date_range("2022-03-01", periods=400, freq="37h"), ["year", "week", "day"]),
-    "years before 1970": (pd.date_range("1948-03-01", periods=900), ["year", "week"]),
-}
-
-
-@pytest.mark.parametrize("name", list(DATES))
-def test_dates_have_the_waves_that_they_tell(name):
-    dates, cycles = DATES[name]
-    encoder = TableEncoder().fit(pd.DataFrame({"d": dates}))
-    assert encoder.columns_[0].cycles == tuple(cycles)
-    expected = [f"d: {kind} of the {cycle}" for cycle in cycles for kind in SHIFTS]
-    assert encoder.get_feature_names_out().tolist() == ["d", *expected]
-    assert np.ptp(encoder.transform(pd.DataFrame({"d": dates})), axis=0).min() > 0.1
 
 
 COLUMNS = [

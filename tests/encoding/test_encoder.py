@@ -146,17 +146,6 @@ def test_levels_that_only_rows_kept_apart_have_are_accepted():
     assert [column.takes_new for column in encoder.columns_] == [True, False]
 
 
-def test_kinds_that_stand_for_others():
-    frame = small(code=["1", "2", "x"], n=[1, 2, 3], ok=[True, False, True])
-    encoder = TableEncoder(min_level_rows=1).fit(frame)
-    same = encoder.transform(frame[:2])
-    other = small(code=[1.0, 2.0], n=[Decimal(1), Decimal(2)], ok=[1, 0])
-    np.testing.assert_array_equal(encoder.transform(other), same)
-    np.testing.assert_array_equal(
-        encoder.transform(other.assign(code=[1, 2], ok=[True, False])), same
-    )
-
-
 SAME = {
     "whole numbers": [1, 2, None],
     "floats": [1.0, 2.0, np.nan],
@@ -203,20 +192,6 @@ def test_a_boolean_is_the_same_from_all_files(values, gaps):
     expected = [[1, 0], [0, 0], [1, 0], [0, 1]] if gaps else [[1], [0], [1], [0.5]]
     np.testing.assert_array_equal(encoder.transform(new), expected)
     np.testing.assert_array_equal(encode_slow(new, encoder), expected)
-
-
-@pytest.mark.parametrize("trained", ["csv", "parquet"])
-def test_booleans_of_files_score_alike_whichever_was_trained_on(trained, tmp_path):
-    rng = np.random.default_rng(0)
-    frame = small(ok=pd.Series(rng.choice([True, False, None], 200), dtype="boolean"))
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    frame.to_parquet(tmp_path / "rows.parquet")
-    (tmp_path / "sql.csv").write_text(frame.to_csv(index=False).lower())
-    encoder = TableEncoder().fit(read_table(tmp_path / f"rows.{trained}"))
-    expected = encoder.transform(frame)
-    assert len(np.unique(expected, axis=0)) == 3
-    for name in ("rows.csv", "rows.parquet", "sql.csv"):
-        np.testing.assert_array_equal(encoder.transform(read_table(tmp_path / name)), expected)
 
 
 @pytest.mark.parametrize(

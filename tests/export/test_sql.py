@@ -37,7 +37,6 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_sql
 from auucmax.export.dialects import DIALECTS
-from auucmax.export.sql import _HIDDEN
 
 #: Columns of the result for two arms.
 NAMES = ["score it's", "uplift it's", "score b", "uplift b", "arm"]
@@ -166,17 +165,6 @@ def test_all_columns_pass(dialect, bent):
     assert run(query, table).column_names == [*table.column_names, "score", "uplift", "arm"]
 
 
-def test_columns_that_are_named_like_those_of_steps():
-    name = f"{_HIDDEN}0z0"
-    kinds, values = {name: "number"}, {name: [1.0, 2.0, 4.0]}
-    encoder = fit_encoder(kinds, values)
-    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0])),), hinges=((0, 1.0),))
-    query = to_sql(model_of(encoder, formula), table="t", keep="all")
-    result = run(query, pa.table(values))
-    assert result.column_names == [name, "score", "uplift", "arm"]
-    assert result["score"].to_pylist() == [1, 4, 10]
-
-
 @pytest.mark.parametrize("keep", [["Score"], ["Uplift"], ["ARM"], ["id", "ID"]])
 def test_a_name_that_is_taken_is_refused(keep):
     with pytest.raises(InputError) as caught:
@@ -192,23 +180,6 @@ def test_costs_and_value_come_together(cost, value, parameter):
     with pytest.raises(InputError) as caught:
         to_sql(example().model, table="t", cost=cost, value=value)
     assert caught.value.parameter == parameter
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"table": ""}, "with characters"),
-        ({"table": "a..b"}, "with characters"),
-        ({"table": []}, "table should be a name"),
-        ({"table": "a\0"}, "other than NUL"),
-        ({"table": "t", "keep": "id"}, r"Pass \['id'\]"),
-        ({"table": "t", "dialect": "oracle"}, "duckdb.*snowflake.*'oracle'"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    case = example()
-    with pytest.raises(ValueError, match=message):
-        to_sql(case.model, **arguments)
 
 
 TYPES = {

@@ -43,25 +43,6 @@ def len_of(batch):
     return len(batch.y)
 
 
-@pytest.mark.parametrize("most", [2, 6, 7])
-def test_batches_are_joined_or_cut_to_blocks(in_executors, monkeypatch, most):
-    monkeypatch.setattr(module, "BLOCK_ROWS", most)
-    rows = SparkRows(Partitions([table(range(16))]), COLUMNS)  # in batches of three rows
-    sizes, values = rows.total(sizes_of, listed)
-    assert all(most <= size < 2 * most for size in sizes[:-1])
-    assert values == [(float(k), k) for k in range(16)]
-
-
-def sizes_of(batch):
-    return [len(batch.y)]
-
-
-def test_an_error_of_an_executor_is_raised_as_it_is(in_executors):
-    parts = [table([1.0, 2.0]), table([1.0, 2.0], treatment=[0, 7]), table([3.0], treatment=[9])]
-    with pytest.raises(TableError, match=r"'t' should be 0 or 1 in every row, got 7"):
-        SparkRows(Partitions(parts), COLUMNS).total(len_of)
-
-
 def of_partition(reading, batches, part=0):
     """The blocks of a partition's rows, as executors read them."""
     return list(module._blocks_of_rows(reading, iter(batches), part))

@@ -1,27 +1,15 @@
-import tempfile
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from tests.model.arms_table import arms_table, fitted
 from tests.spark.cases import MARKS, lost_executor, partitions
 
 from auucmax import (
     AUUCMax,
-    TrialKFold,
-    TwoModels,
     auuc_inference,
-    fit,
-    load,
     make_trial,
     read_trial,
 )
@@ -31,7 +19,6 @@ from auucmax.data.tables import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.rows import part_of
 from auucmax.spark import trial as spark_trial
-from auucmax.spark.rows import SparkRows, arrow_columns
 
 pytestmark = [pytest.mark.gate, *MARKS]
 COLUMNS = {"treatment": "t", "outcome": "y"}
@@ -351,161 +338,6 @@ def test_scores_and_uplifts_of_several_arms(spark):
     np.testing.assert_allclose(found, model.scored(people), rtol=0, atol=1e-12)
 
 
-def with_place(frame):
-    return frame.assign(place=np.where(frame["x0"] > 0, "town", "land"))
-
-
-def fitted_inside(kind, frame):
-    """A model inside others, fitted in memory."""
-    X, y, t = frame.drop(columns=["y", "t"]), frame["y"], frame["t"]
-    inner = AUUCMax(selection=None, norm=0.5)
-    if kind in ("fitted", "loaded"):
-        model = fit(read_trial(frame, **COLUMNS), "tm")
-        with tempfile.TemporaryDirectory() as folder:
-            model.save(f"{folder}/m")
-            return load(f"{folder}/m") if kind == "loaded" else model
-    if kind == "raw columns":
-        trees = HistGradientBoostingClassifier(max_iter=3)
-        places = make_column_transformer((OneHotEncoder(), ["place"]), remainder="passthrough")
-        return TwoModels(make_pipeline(places, trees)).fit(X, y, treatment=t)
-    model = make_pipeline(StandardScaler(), inner)
-    if kind == "nested":
-        folds = TrialKFold(2, random_state=0)
-        search = GridSearchCV(model, {"auucmax__norm": [0.5]}, cv=folds)
-        model = make_pipeline(TableEncoder(), PolynomialFeatures(2), search)
-    with config_context(enable_metadata_routing=True):
-        return model.fit(X, y, treatment=t)
-
-
-@pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "fitted", "loaded"])
-def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind):
-    def change(rows):
-        return rows if kind == "scaled" else with_place(rows)
-
-    model = fitted_inside(kind, change(frame))
-    df = spark.createDataFrame(change(frame)).repartition(2)
-    with pytest.raises(ValueError, match="got the rows that it was fitted on"):
-        on_spark.certify(df, **COLUMNS, score=model)
-    new = make_trial(800, n_features=5, random_state=1)
-    rows = spark.createDataFrame(change(new.X.assign(y=new.y, t=new.treatment)))
-    certificate = on_spark.certify(rows, **COLUMNS, score=model)
-    assert (certificate.n_rows, certificate.n_candidates) == (800, 1)
-
-
 # Spark's type of the arms; control, treated, and a third arm; labels that name the first two.
-ARMS = {
-    "boolean": (False, True, None, [(True, False), ("true", "FALSE")]),
-    "tinyint": (0, 1, 2, [(1, 0), (1.0, "0")]),
-    "bigint": (2**60, 2**60 + 1, 2**60 + 2, [(2**60 + 1, 2**60)]),
-    "float": (float(np.float32(0.1)), float(np.float32(0.2)), float("nan"), [(0.2, "0.1")]),
-    "double": (-0.0, 1.0, float("nan"), [(1, 0), ("1", "0")]),
-    "decimal(5,2)": (Decimal("0.00"), Decimal("1.00"), Decimal("1.50"), [(1, 0), ("1", 0.0)]),
-    "string": ("False", "TRUE", "no", [(True, False), ("true", "false")]),
-    "date": (date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 3), [("2024-01-02", "2024-01-01")]),
-}
-
-
 def fit_encoder(rows, encoder):
     return spark_trial.fit_encoder(rows, encoder, with_outcomes=False)
-
-
-def raw_rows(df, names, treated=None, control=None):
-    return SparkRows(df, arrow_columns(df, names, "t", "y", treated, control, raw=True))
-
-
-@pytest.mark.parametrize("kind", ARMS)
-def test_levels_and_rows_are_of_the_arms_that_are_named(spark, kind):
-    control, treated, other, labels = ARMS[kind]
-    towns = ["Oslo", "Rome", "Bern", "Lima"]
-    arms = [control, treated, other, None]
-    given = [(towns[k], arms[k], i % 3 % 2) for i in range(40) for k in range(4)]
-    df = spark.createDataFrame(given, f"town string, t {kind}, y int").coalesce(2)
-    for label_treated, label_control in labels:
-        rows = raw_rows(df, ["town"], label_treated, label_control)
-        (column,) = fit_encoder(rows, TableEncoder(min_level_rows=1)).columns_
-        assert column.levels == ("Oslo", "Rome")
-    named = {"treated": labels[0][0], "control": labels[0][1]}
-    found = on_spark.evaluate(df, treatment="t", outcome="y", score="y", **named)  # y is its score
-    assert found.n_rows == 80
-
-
-TEXTS = ["a", "a", "b", "b", "1", "1.0", "1.0", "-0", "0", "0", "0.50", "True", "True", "true", "x",
-         "1.0\n", "", "NA", None, "null", "00.0", "FALSE"]  # fmt: skip
-
-
-@pytest.mark.parametrize("min_level_rows", [1, 2, 3, 99])
-def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
-    n = len(TEXTS)
-    start = datetime(2024, 3, 30, 22, 30, 0, 250_000)  # a night that a zone may cut an hour of
-    moments = [start + timedelta(hours=k) for k in range(n)]
-    frame = {
-        "text.s": TEXTS,
-        "day": [None, *(moment.date() for moment in moments[1:])],
-        "local": moments,
-        "int": range(n),
-        "float": [float(np.float32(k / 3)) for k in range(n)],
-        "double": [None, float("nan"), *np.linspace(-5, 7, n - 2).tolist()],
-        "decimal": [Decimal(k * k) / 8 for k in range(n)],
-        "flag": [None, *(k % 3 == 0 for k in range(1, n))],
-        "code": [None, *(k % 5 for k in range(1, n))],
-        "whole": [float(k % 4) - 1 for k in range(n)],
-        "quantity": [k % 6 for k in range(n)],
-        "shop": [float(np.float32(k % 3 / 10)) for k in range(n)],
-        "price": [Decimal(k % 3) / 2 for k in range(n)],
-        "one": [7] * n,
-        "none": [float("nan")] * n,
-    }
-    types = "text string, day date, local timestamp_ntz, int int, float float, double double, "
-    types = types.replace("text", "`text.s`") + "decimal decimal(9,3), flag boolean, code int, "
-    types += "whole double, quantity int, shop float, price decimal(9,3), "
-    given = zip(*frame.values(), range(n), strict=True)
-    df = spark.createDataFrame(list(given), types + "one int, none double, y int").repartition(3)
-    df = df.selectExpr("*", "y % 2 as t", "to_timestamp(concat(local, 'Z')) as moment")
-    names = [name for name in df.columns if name not in ("t", "y")]
-    memory = pd.DataFrame(frame).assign(moment=pd.Series(moments).dt.tz_localize("UTC"))
-    memory["shop"] = memory["shop"].astype("float32")
-
-    def encoder():
-        decided = {"categorical": ["shop", "price"], "numeric": ["quantity"]}
-        return TableEncoder(min_level_rows=min_level_rows, **decided)
-
-    with pytest.warns(UserWarning, match="columns should tell rows apart"):
-        expected = encoder().fit(memory[names])
-    with pytest.warns(UserWarning, match="columns should tell rows apart"):
-        found = fit_encoder(raw_rows(df, names), encoder())
-    assert found.columns_ == expected.columns_
-    codes = ["code", "whole"] if min_level_rows < 4 else []
-    assert (found.code_columns, expected.code_columns) == (codes, codes)
-    assert found.dropped_ == expected.dropped_
-    assert found.feature_names_in_.tolist() == names
-
-
-def test_roles_and_types_of_columns_are_told_before_a_job(spark):
-    given = [("a", "yes", 1, "1", [1], 0.5), ("b", "no", 0, "0", [0], 1.5)]
-    df = spark.createDataFrame(
-        given, "town string, t string, n int, s string, l array<int>, x double"
-    )
-    named = {"treated": "yes", "control": "no"}
-    cases = [
-        ({"treatment": "t", "outcome": "n", "features": ["x", "n"], **named}, "neither .* got 'n'"),
-        ({"treatment": "t", "outcome": "n", "features": ["x", "t"], **named}, "neither .* got 't'"),
-        ({"treatment": "t", "outcome": "n", "features": ["x", "x"], **named}, "different .* 'x'"),
-        ({"treatment": "n", "outcome": "n", "features": ["x"]}, "two columns, got 'n' for both"),
-        ({"treatment": "t", "outcome": "s", "features": ["x"], **named}, "'s' should hold numbers"),
-        ({"treatment": "n", "outcome": "s", "features": ["town"]}, "'s' should hold numbers"),
-        ({"treatment": "n", "outcome": "l", "features": ["x"]}, "'l' should hold numbers"),
-        (
-            {"treatment": "t", "outcome": "n", "features": ["x"]},
-            "Name the two arms with treated= a",
-        ),
-        ({"treatment": "t", "outcome": "n", "features": ["town"]}, "Name the two arms with treate"),
-        ({"treatment": "l", "outcome": "n", "features": ["x"], **named}, "'l' should hold numbers"),
-    ]
-    for arguments, message in cases:
-        with pytest.raises(TableError, match=message) as caught:
-            on_spark.fit(df, **arguments, model=AUUCMax(selection=None))
-        assert "\n" not in str(caught.value)
-    for arguments, message in (cases[3], cases[4], cases[7]):
-        known = {name: value for name, value in arguments.items() if name != "features"}
-        with pytest.raises(TableError, match=message):
-            on_spark.evaluate(df, **known, score="x")
