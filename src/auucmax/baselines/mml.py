@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
 from auucmax.data.folds import places_in_strata
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.scaling import SCALES, fit_scaling
-from auucmax.pairs import scores
+from auucmax.estimators.scaling import SCALES, LinearScore, fit_scaling
 
 DESIGNS = ("pure-arms", "joint")
 
@@ -40,7 +38,7 @@ class MinimaxSolution:
 
 
 @dataclass(eq=False, repr=False)
-class MinimaxLinear(UpliftEstimator):
+class MinimaxLinear(LinearScore):
     """MML: uplift when outcome and treatment are never seen together (Yamane et al. 2018).
 
     Solves, for linear f and g with an intercept,
@@ -108,7 +106,7 @@ class MinimaxLinear(UpliftEstimator):
             gives_y = places_in_strata(treated.astype(np.intp), rng) % 2 == 0
             gives_t = ~gives_y
         scaling = fit_scaling(X, self.scale, sample_weight)
-        rows = (scaling.rows(X).astype(np.float64) - scaling.shift) * scaling.factor
+        rows = scaling.scaled(X)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.solution_ = minimax_linear(
             SeparateLabels(rows[gives_y], y[gives_y], treated[gives_y], weight[gives_y]),
@@ -116,13 +114,8 @@ class MinimaxLinear(UpliftEstimator):
             r_f=r_f,
             r_g=r_g,
         )
-        self.scaling_ = scaling
-        self.coef_ = self.solution_.alpha[:-1] * scaling.factor
-        self.intercept_ = float(self.solution_.alpha[-1] - self.coef_ @ scaling.shift)
+        self._set_score(scaling, self.solution_.alpha[:-1], self.solution_.alpha[-1])
         self.n_parameters_ = 2 * len(self.solution_.alpha)
-
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
 
 def minimax_linear(

@@ -38,9 +38,8 @@ from auucmax._validation import (
     check_positive,
     check_whole,
 )
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.scaling import SCALES, fit_scaling
-from auucmax.pairs import code_rows, group_weights, scores
+from auucmax.estimators.scaling import SCALES, LinearScore, fit_scaling
+from auucmax.pairs import code_rows, group_weights
 
 _FIRST_WIDTH, _LAST_WIDTH, _SHRINK = 0.5, 1e-7, 8.0
 
@@ -236,7 +235,7 @@ def _covering(first: NDArray[np.intp], last: NDArray[np.intp], weight: Floats, s
 
 
 @dataclass(eq=False, repr=False)
-class SVMDifferentialPrediction(UpliftEstimator):
+class SVMDifferentialPrediction(LinearScore):
     """Support vector machine for differential prediction (Kuusisto et al., ECML 2014).
 
     Minimises
@@ -300,7 +299,7 @@ class SVMDifferentialPrediction(UpliftEstimator):
     ) -> None:
         self._check_parameters()
         scaling = fit_scaling(X, self.scale, sample_weight)
-        rows = (scaling.rows(X).astype(np.float64) - scaling.shift) * scaling.factor
+        rows = scaling.scaled(X)
         rows -= rows.mean(axis=0)  # pairs depend on differences only
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
@@ -310,13 +309,10 @@ class SVMDifferentialPrediction(UpliftEstimator):
                 tolerance=float(self.tolerance),
                 max_steps=int(self.max_steps),
             )
-        self.scaling_ = scaling
+        self._set_score(scaling, found.w)
         self.scaled_coef_ = found.w
-        self.coef_ = found.w * scaling.factor
-        self.intercept_ = -float(self.coef_ @ scaling.shift)
         self.objective_, self.gap_, self.n_steps_ = found.objective, found.gap, found.n_steps
         self.converged_ = found.gap <= self.tolerance
-        self.n_parameters_ = X.shape[1] + 1
         if not self.converged_:
             warnings.warn(
                 f"the duality gap should be at most {self.tolerance:g} of the objective, got "
@@ -325,9 +321,6 @@ class SVMDifferentialPrediction(UpliftEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
     def _check_parameters(self) -> None:
         check_positive(self.C, "C", "Try 1, 10 and 100.")

@@ -20,7 +20,7 @@ from auucmax._errors import InputError, level_of_caller
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_level
 from auucmax.certificates.bound import LowerBound, paper_gap
 from auucmax.certificates.certify import certify
-from auucmax.estimators.base import UpliftEstimator, cells, fold_codes, row_weights, seed_of
+from auucmax.estimators.base import cells, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.norm_search import (
     Known,
@@ -33,7 +33,7 @@ from auucmax.estimators.norm_search import (
     scaled_weights,
     search_rows,
 )
-from auucmax.estimators.scaling import SCALES, scaled_radius
+from auucmax.estimators.scaling import SCALES, LinearScore, scaled_radius
 from auucmax.metrics.bins import N_BINS, score_levels
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RankingKind
@@ -54,7 +54,7 @@ FOLD_TOLERANCE = 1e-4  #: of the fits that are only compared
 
 
 @dataclass(eq=False, repr=False)
-class AUUCMax(UpliftEstimator):
+class AUUCMax(LinearScore):
     """Linear ranking model that maximises AUUC (Algorithm 1 of Betlei, Diemert and Amini).
 
     Minimises, over ||w|| <= Lambda,
@@ -218,15 +218,13 @@ class AUUCMax(UpliftEstimator):
             whole = known.objective(rows, self.weights, surrogate, level)
             (best,) = path.fit(whole, [point], top, [best], REFIT_TOLERANCE)
         self.scaled_coef_ = best.w
-        self.coef_ = best.w * scaling.factor
-        self.intercept_ = -float(self.coef_ @ scaling.shift)
+        self._set_score(scaling, best.w)
         self.formula_ = None  # norms of rows are not linear
         if self.scale != "unit-rows":
             self.formula_ = Formula((Part(1.0, "identity", self.intercept_, self.coef_),))
-        self.scaling_, self.norm_ = scaling, best.radius
+        self.norm_ = best.radius
         self.residual_ = best.residual
         self.converged_ = best.residual <= TOLERANCE
-        self.n_parameters_ = len(best.w) + 1
         self.gap_share_ = known.levels.share
         # Adam ends where it ends, but should have left 0.
         if not self.converged_ and (self.solver != "adam" or not best.w.any()):
@@ -350,9 +348,6 @@ class AUUCMax(UpliftEstimator):
             test = rows.take(np.flatnonzero(fold == k))
             found.append([_auuc(test, own.w * training.factor) for own in fitted])
         return np.array(found)
-
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
-from auucmax.pairs import column_range
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.pairs import column_range, scores
 from auucmax.rows import Rows
 
 SCALES = ("min-max", "column-l2", "unit-rows", "none")
@@ -45,6 +46,10 @@ class Scaling:
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """X itself, or X with rows normalised to unit length."""
         return unit_rows(X) if self.kind == "unit-rows" else X
+
+    def scaled(self, X: NDArray[Any]) -> Floats:
+        """The scaled rows, a copy."""
+        return np.asarray((self.rows(X).astype(np.float64) - self.shift) * self.factor)
 
     def training_rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """The rows of :meth:`rows`, shifted where columns are too far from 0 for precision.
@@ -77,30 +82,24 @@ def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats | None) 
 
     For "unit-rows" they are those of rows that are divided by their norms.
     """
-    factor, shift = np.ones(len(low)), np.zeros(len(low))
+    size, shift = np.ones(len(low)), np.zeros(len(low))
     if kind == "min-max":
         largest = np.maximum(np.abs(low), np.abs(high))
         # What differs in the last digits only is constant.
-        factor = _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0))
-        shift = low
+        size, shift = np.where(high - low > 1e-12 * largest, high - low, 0.0), low
     elif squares is not None:  # "column-l2"
-        factor = _inverse(np.sqrt(squares))
-    return Scaling(kind, factor, shift, _training_offset(low, high, factor), low, high)
-
-
-def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None:
-    """Offset of columns (d,) if one lies more than 1000 ranges from 0, else None.
-
-    Then every column that lies more than one range from 0 is moved by its lower end. That costs no
-    digits, because numbers of such a column lie within a factor of two of each other. A constant
-    column has no range: it is measured by that of the widest one, whose products it would hide.
-    """
+        size = np.sqrt(squares)
+    factor = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    # Where one column lies more than 1000 ranges from 0, every column that lies more than one from
+    # 0 is moved by its lower end. That costs no digits, because numbers of such a column lie within
+    # a factor of two of each other. A constant column has no range: it is measured by that of the
+    # widest one, whose products it would hide.
     width = factor * (high - low)
     width = np.where(width > 0, width, width.max())
     distance = factor * np.minimum(np.abs(low), np.abs(high))
-    if not (distance > _FAR * width).any():
-        return None
-    return np.where(distance > width, low, 0.0)
+    is_far = bool((distance > _FAR * width).any())
+    offset = np.where(distance > width, low, 0.0) if is_far else None
+    return Scaling(kind, factor, shift, offset, low, high)
 
 
 def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
@@ -135,5 +134,15 @@ def unit_rows(X: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(X / np.where(norms > 0, norms, 1.0)[:, None], dtype=X.dtype)
 
 
-def _inverse(size: Floats) -> Floats:
-    return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+class LinearScore(UpliftEstimator):
+    """Base class of linear scores of scaled features, kept in the units of X."""
+
+    def _set_score(self, scaling: Scaling, w: Floats, constant: float = 0.0) -> None:
+        """Keep the score w . x + constant of scaled rows x."""
+        self.scaling_ = scaling
+        self.coef_ = w * scaling.factor
+        self.intercept_ = float(constant - self.coef_ @ scaling.shift)
+        self.n_parameters_ = len(w) + 1
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
