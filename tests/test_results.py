@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from auucmax.results import Curve, Estimate, Kind, Missing, Outcome, Roles, Why
+from auucmax.results import Curve, Estimate, Kind, Outcome, Roles
 
 ROLES = Roles(
     treatment="arm",
@@ -20,7 +20,6 @@ def test_a_result_is_read_back_from_json():
     again = Roles.from_json(json.loads(json.dumps(ROLES.to_json())))
     assert again == ROLES
     assert isinstance(again.outcome, Outcome)
-    assert Missing.from_json({"why": "no range"}).why is Why.NO_RANGE
 
 
 def test_results_cannot_be_changed():

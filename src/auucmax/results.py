@@ -157,12 +157,6 @@ class Why(StrEnum):
     OTHER_ARMS = "other arms"
 
 
-class Missing(Result):
-    """The reason for a missing number."""
-
-    why: Why
-
-
 class Estimate(Result):
     """An estimate with its standard error and interval; ``missing`` says why there is no interval.
 
@@ -504,7 +498,7 @@ class ArmEvidence(Result):
     rivals: tuple[Contrast, ...]
     certificate: Certificate | None
     cuts: Cuts | None
-    missing: Missing | None
+    missing: Why | None
     drivers: Drivers | None
     people: tuple[People, ...]
     check: CheckFacts | None
@@ -525,7 +519,7 @@ class PolicyEvidence(Result):
     rate: MaybeNumbers = ()
     contrasts: tuple[Contrast, ...] = ()
     certificate: Certificate | None = None
-    missing: Missing | None = None
+    missing: Why | None = None
     people: tuple[People, ...] = ()
     segments: Segments | None = None
 
@@ -581,7 +575,7 @@ class Plan(Result):
     gain: Estimate | None
     profit: Estimate | None
     guaranteed: float | None = None
-    missing: Missing | None = None
+    missing: Why | None = None
 
 
 class Decision(Result):

@@ -167,12 +167,12 @@ def test_money_needs_a_range_for_a_certificate():
     found = verify(table, **NAMES)
     assert found.against("nobody").gain.lower > 0
     assert found.against("nobody").certified_lower is None
-    assert found.certificate_missing.why == Why.NO_RANGE
+    assert found.certificate_missing == Why.NO_RANGE
     assert found.state == State.SIGNIFICANT
     bounded = verify(table, **NAMES, outcome_range=(0, 150)).against("nobody")
     assert 0 < bounded.certified_lower < bounded.gain.value
     narrow = verify(table, **NAMES, outcome_range=(0, 1))
-    assert narrow.certificate_missing.why == Why.NARROW_RANGE
+    assert narrow.certificate_missing == Why.NARROW_RANGE
 
 
 def test_groups_widen_the_interval_and_are_certified_as_a_whole():
@@ -189,7 +189,7 @@ def test_groups_widen_the_interval_and_are_certified_as_a_whole():
     assert homes.largest_group == 4
     assert verify(twice, **NAMES, groups="home", largest_group=3).largest_group == 3
     beyond = verify(twice, **NAMES, groups="home", largest_group=1)
-    assert beyond.certificate_missing.why == Why.GROUPS
+    assert beyond.certificate_missing == Why.GROUPS
     assert beyond.against("nobody").certified_lower is None
 
 
@@ -198,7 +198,7 @@ def test_groups_of_several_arms_are_not_certified():
     table = plain_rows(n=2_000).assign(home=np.arange(2_000) // 2)
     found = verify(table, **NAMES, groups="home")
     assert found.against("nobody").certified_lower is None
-    assert found.certificate_missing.why == Why.GROUPS
+    assert found.certificate_missing == Why.GROUPS
 
 
 # The forecast

@@ -66,7 +66,7 @@ def test_target_keeps_to_limits(trial, tmp_path):
     assert n_mail <= 40
     assert n_phone >= 60
     assert found["n_excluded"] == 2
-    assert found["decision"]["plan"]["missing"]["why"] == "limits"
+    assert found["decision"]["plan"]["missing"] == "limits"
     far = pd.read_csv(trial / "new.csv").set_index("person")["far"]
     people = pd.read_csv(tmp_path / "list.csv")
     assert not far[people.query("arm == 'phone'")["person"]].any()

@@ -61,7 +61,7 @@ def test_a_model_fitted_despite_the_check_has_no_certificate_and_says_so(tables,
     assert fitted["result"]["arms"][0]["certificate"] is None
     listed = f"target {model} {new} -s .3 -o {tmp_path}/list.csv"
     plan = result_of(listed)["decision"]["plan"]
-    assert (plan["gain"], plan["missing"]["why"]) == (None, "failed check")
+    assert (plan["gain"], plan["missing"]) == (None, "failed check")
     # Without a share there is no profit to choose by.
     refused = run(f"target {model} {new} --cost 1 --value 2 -o {tmp_path}/list.csv")
     assert (refused.exit_code, "--share" in refused.stderr) == (2, True)

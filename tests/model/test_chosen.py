@@ -124,7 +124,7 @@ def test_uplifts_of_the_own_people_add_up_to_the_gain(model, tied_model, share):
 def test_people_unlike_those_of_the_trial(model, new):
     old = new.assign(age=78.0)
     found = model.target(old, share=0.3)
-    assert found.plan.missing.why == Why.UNLIKE_TRIAL
+    assert found.plan.missing == Why.UNLIKE_TRIAL
     assert found.plan.gain is None
     assert found.decision.state == State.UNKNOWN
 
@@ -202,7 +202,7 @@ def test_several_arms_choose_the_budget_of_the_highest_profit(arms_model, new_ar
 def test_policies_that_the_trial_has_not_judged(arms_model, new_arms, how, why):
     people = new_arms.assign(m=1.0, p=2.0, no=new_arms["age"] < 30)
     found = arms_model.target(people, **how)
-    assert found.plan.missing.why == why
+    assert found.plan.missing == why
     assert found.plan.gain is None
     assert found.uplift > 0
     assert found.decision.state == State.UNKNOWN
@@ -231,7 +231,7 @@ def test_several_arms_without_a_band_have_no_known_gain(new_arms):
     evidence = replace(model.evidence, policy=replace(policy, curve=curve))
     found = replace(model, evidence=evidence).target(new_arms, share=0.3)
     assert found.decision.state == State.UNKNOWN
-    assert found.plan.missing.why == Why.FEW_ROWS
+    assert found.plan.missing == Why.FEW_ROWS
     assert found.plan.gain is None
 
 

@@ -15,7 +15,7 @@ from auucmax.data import FailedCheckError
 from auucmax.data.pair import Pair, row_keys
 from auucmax.model.folds import cross_fit, train
 from auucmax.model.registry import COMPARABLE, MODELS
-from auucmax.results import Basis, Kind, Missing, Why
+from auucmax.results import Basis, Kind, Why
 from auucmax.targeting import calibrate
 
 NAMES = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
@@ -198,14 +198,14 @@ def test_money(money, tmp_path):
     (own,) = model.evidence.arms
     assert own.gain.lower > 0
     assert own.certificate is None
-    assert own.missing == Missing(why=Why.NO_RANGE)
+    assert own.missing == Why.NO_RANGE
     uplift, young = model.uplift(money)[:, 0], (money["age"] < 45).to_numpy()
     assert uplift[young].mean() > 3 * abs(uplift[~young].mean())
     with pytest.raises(InputError) as caught:
         fit(trial, "cvt")
     assert caught.value.parameter == "model"
     narrow = fit(read(money, outcome_range=(0, 1))).evidence.arms[0]
-    assert narrow.missing.why == Why.NARROW_RANGE
+    assert narrow.missing == Why.NARROW_RANGE
 
 
 @pytest.mark.gate
@@ -245,7 +245,7 @@ def test_despite_the_check(sorted_table):
     (own,) = model.evidence.arms
     assert model.evidence.failed_check
     assert (own.certificate, own.cuts) == (None, None)
-    assert own.missing == Missing(why=Why.FAILED_CHECK)
+    assert own.missing == Why.FAILED_CHECK
     assert model.evidence.policy.segments is None
 
 
@@ -402,7 +402,7 @@ def test_the_policy_beats_simpler_allocations(arms_model):
 
 def test_without_a_budget_the_policy_has_no_certificate(arms_trial):
     model = fit(arms_trial)
-    assert model.evidence.policy.missing == Missing(why=Why.NO_BUDGET)
+    assert model.evidence.policy.missing == Why.NO_BUDGET
     curve = model.evidence.policy.curve
     treated = np.sum(curve.shares, axis=1)
     np.testing.assert_allclose(treated, curve.spend, atol=1e-9)  # a budget is a number of people

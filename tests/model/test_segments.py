@@ -10,7 +10,7 @@ from auucmax.data.covariates import binned
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
 from auucmax.model.segments import DELTA, _sides, find_segments, grow
-from auucmax.results import Missing, Why
+from auucmax.results import Why
 
 ZERO_ONE = (0.0, 1.0)
 NAMES = ("none", "mail", "phone")
@@ -18,7 +18,7 @@ NAMES = ("none", "mail", "phone")
 
 def segments_of(columns, rows, trained, counted):
     y, arm = rows
-    counted = counted or Missing(why=Why.NO_RANGE)
+    counted = counted or Why.NO_RANGE
     found = find_segments(columns, y, arm, trained, NAMES[: arm.max() + 1], counted)
     return () if found is None else found.parts
 

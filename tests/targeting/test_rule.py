@@ -9,7 +9,7 @@ from tests.model.trial_table import trial_table
 
 import auucmax
 from auucmax._errors import InputError
-from auucmax.results import Cut, Cuts, Estimate, Missing, Plan, State, Terms, Why
+from auucmax.results import Cut, Cuts, Estimate, Plan, State, Terms, Why
 from auucmax.targeting.rule import at, best_spend, decide, plan_at, state_of
 
 
@@ -106,7 +106,7 @@ def test_decisions_name_something_better(one_arm):
     assert dear.state in (State.LOSS, State.UNCLEAR)
     assert dear.better is not None
     assert dear.better.profit.lower > 0
-    other = plan_at(one_arm, dear.plan.terms, 1_000, 1.0, missing=Missing(why=Why.LIMITS))
+    other = plan_at(one_arm, dear.plan.terms, 1_000, 1.0, missing=Why.LIMITS)
     unknown = decide(one_arm, dear.plan.terms, 1_000, plan=other)
     assert unknown.state == State.UNKNOWN
     assert unknown.better is unknown.everyone is None
@@ -133,7 +133,7 @@ def test_without_any_interval_the_best_share_is_unknown(one_arm):
     )
     decision = decide(evidence, Terms(cost=(0.01,), value=100.0), 1_000)
     assert decision.state == State.UNKNOWN
-    assert decision.plan.missing.why == Why.FEW_ROWS
+    assert decision.plan.missing == Why.FEW_ROWS
     assert decision.plan.profit is None
 
 
@@ -141,7 +141,7 @@ def test_a_failed_check_leaves_nothing_to_decide(one_arm):
     failed = replace(one_arm, failed_check=True)
     found = decide(failed, Terms(share=0.3), 1_000)
     assert found.state == State.UNKNOWN
-    assert found.plan.missing == Missing(why=Why.FAILED_CHECK)
+    assert found.plan.missing == Why.FAILED_CHECK
     with pytest.raises(InputError) as caught:
         decide(failed, Terms(cost=(0.1,), value=1.0), 1_000)
     assert caught.value.parameter == "share"
@@ -175,11 +175,11 @@ def test_several_arms_have_the_same_rule(two_arms):
     scaled = decide(two_arms, Terms(budget=5_000.0, cost=(10.0, 20.0), value=100.0), 1_000)
     assert scaled.plan.gain == found.plan.gain
     other = decide(two_arms, Terms(budget=500.0, cost=(1.0, 3.0)), 1_000)
-    assert other.plan.missing == Missing(why=Why.OTHER_COSTS)
+    assert other.plan.missing == Why.OTHER_COSTS
     people = decide(two_arms, Terms(share=0.3), 1_000)  # judged by money
-    assert people.plan.missing == Missing(why=Why.OTHER_COSTS)
+    assert people.plan.missing == Why.OTHER_COSTS
     worth = decide(two_arms, Terms(cost=(1.0, 3.0), value=10.0), 1_000)
     assert worth.state == State.UNKNOWN
-    assert worth.plan.missing == Missing(why=Why.OTHER_COSTS)
+    assert worth.plan.missing == Why.OTHER_COSTS
     assert worth.plan.gain is worth.plan.profit is worth.better is None
     assert not str(worth).startswith("Treat nobody")

@@ -29,7 +29,7 @@ from auucmax.campaign.cells import Campaign, Cell, read_campaign
 from auucmax.certificates.strata import GroupsError, strata_bounds
 from auucmax.model import UpliftModel
 from auucmax.model.guarantee import counted_range
-from auucmax.results import Estimate, Missing, Result, Roles, State, Why
+from auucmax.results import Estimate, Result, Roles, State, Why
 from auucmax.targeting.choose import arm_costs
 
 
@@ -114,7 +114,7 @@ class Verification(Result):
     n_absent: int = 0
     n_without_outcome: int = 0
     largest_group: int | None = None
-    certificate_missing: Missing | None = None
+    certificate_missing: Why | None = None
 
     def against(self, name: str, arm: str | None = None) -> Comparison:
         """The comparison with this alternative; EVERYONE also needs an arm.
@@ -208,7 +208,7 @@ def verify(
 
     # Certified ends, or the reason why there are none.
     bounds, certificate_missing, counted = None, None, counted_range(trial)
-    if isinstance(counted, Missing):
+    if isinstance(counted, Why):
         certificate_missing = counted
     elif weights[is_known].any():
         try:
@@ -218,7 +218,7 @@ def verify(
                 delta=delta, weights=weights[is_known], random_state=random_state,
             )  # fmt: skip
         except GroupsError:
-            certificate_missing = Missing(why=Why.GROUPS)
+            certificate_missing = Why.GROUPS
     ends = np.full((len(weights), 2), None)
     if bounds is not None:
         ends[is_known] = np.column_stack([bounds.lower, bounds.upper])

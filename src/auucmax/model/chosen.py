@@ -19,7 +19,7 @@ from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.model.profiles import others_of, reasons_of
 from auucmax.model.uplift_model import UpliftModel
-from auucmax.results import Decision, Evidence, Missing, Plan, Shown, Terms, Why
+from auucmax.results import Decision, Evidence, Plan, Shown, Terms, Why
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.choose import Choice, arm_costs, by_arm, check_money, choose
 from auucmax.targeting.quantiles import LARGE_SHIFT, ScoreShift
@@ -246,7 +246,7 @@ def target(
         choice, spend, missing = _choose_arms(evidence, terms, uplift, within, worth)
     used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
     if sum(choice.counts) and any(shifts[k].is_unlike for k in np.flatnonzero(used)):
-        missing = Missing(why=Why.UNLIKE_TRIAL)
+        missing = Why.UNLIKE_TRIAL
     plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing, parts=parts)
     chosen = np.flatnonzero(choice.arm >= 0)
     asked, each = terms, within.get("cost")
@@ -343,7 +343,7 @@ def _parts_at_cut(model: UpliftModel, choice: Choice) -> list[tuple[float, float
 
 def _choose_arms(
     evidence: Evidence, terms: Terms, uplift: Floats, within: dict[str, Any], value: float | None
-) -> tuple[Choice, float, Missing | None]:
+) -> tuple[Choice, float, Why | None]:
     """Choice with several arms, its spend on the trial's curve, or why it is unknown.
 
     ``within``: limits and costs of each person, and ``value`` that of one unit of the outcome, as
@@ -357,15 +357,15 @@ def _choose_arms(
     how = {"cost": np.array(terms.cost or 1.0)} | within
     choice = choose(uplift, share=terms.share, budget=budget, value=value, **how)
     if within:
-        return choice, 0.0, Missing(why=Why.LIMITS)
+        return choice, 0.0, Why.LIMITS
     if factor is None:
         why = Why.PEOPLE_NOT_MONEY if terms.cost is None else Why.OTHER_COSTS
-        return choice, 0.0, Missing(why=why)
+        return choice, 0.0, why
     price = 1.0 if is_share or not any(terms.cost or ()) else terms.cost or 1.0
     spend = min(float(np.multiply(choice.counts, price).sum()) / n / factor, curve.spend[-1])
     away = float(np.abs(at(curve, spend)[0] - np.array(choice.counts) / n).max())
     is_other = away > max(LARGE_SHIFT, 2 / np.sqrt(n))
-    return choice, spend, Missing(why=Why.OTHER_ARMS) if is_other else None
+    return choice, spend, Why.OTHER_ARMS if is_other else None
 
 
 def _people(

@@ -20,7 +20,7 @@ from auucmax.encoding.kinds import MOST_BEYOND, share_beyond
 from auucmax.metrics.allocation import arm_steps
 from auucmax.model.folds import Recipe, places, ranks_among, ranks_within
 from auucmax.model.judge import quietly_calibrated
-from auucmax.results import LEAST_ROWS, Certificate, Cut, Cuts, Kind, Missing, Range, Why, plain
+from auucmax.results import LEAST_ROWS, Certificate, Cut, Cuts, Kind, Range, Why, plain
 from auucmax.targeting.choose import choose
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
@@ -31,17 +31,17 @@ _MIX = np.uint64(0xA24BAED4963EE407)
 Chunk = tuple[Floats, Floats | None, Bools]
 
 
-def counted_range(rows: Pair | Trial) -> Range | Missing:
+def counted_range(rows: Pair | Trial) -> Range | Why:
     """Outcome range (as benefits) for certificates, or the reason for none."""
     trial, index = (rows.trial, rows.index) if isinstance(rows, Pair) else (rows, slice(None))
     outcome = trial.roles.outcome
     if outcome.kind == Kind.BINARY:
         return 0.0, 1.0
     if outcome.range is None:
-        return Missing(why=Why.NO_RANGE)
+        return Why.NO_RANGE
     low, high = outcome.range
     if share_beyond(trial.y[index], (low, high)) > MOST_BEYOND:
-        return Missing(why=Why.NARROW_RANGE)
+        return Why.NARROW_RANGE
     return (-high, -low) if outcome.lower_is_better else (low, high)
 
 
@@ -52,7 +52,7 @@ def guaranteed(
     *,
     parts: list[NDArray[np.intp]] | None = None,
     seed: int | None = None,
-) -> tuple[Certificate | Missing, Cuts | None]:
+) -> tuple[Certificate | Why, Cuts | None]:
     """Certificate of a score, or the reason for none, and guarantees of cuts.
 
     ``parts``: chunks of rows, each scored by a model of the chunks before; the first one sizes the
@@ -60,7 +60,7 @@ def guaranteed(
     the bets, there are cuts as well.
     """
     counted, cuts = counted_range(pair), None
-    if isinstance(counted, Missing):
+    if isinstance(counted, Why):
         return counted, None
     y, of_cuts = np.clip(pair.y, *counted), parts or []
     if seed is not None:
@@ -69,9 +69,9 @@ def guaranteed(
     if pair.groups is None and pair.propensity is None:
         cuts = _guaranteed_cuts(_chunks(pair, y, score, of_cuts), counted, n_candidates)
     if pair.has_mixed_groups:
-        return Missing(why=Why.MIXED_GROUPS), None
+        return Why.MIXED_GROUPS, None
     if parts is not None and not parts:
-        return Missing(why=Why.FEW_ROWS), None
+        return Why.FEW_ROWS, None
     how: dict[str, Any] = {"outcome_range": counted, "n_candidates": n_candidates}
     known: dict[str, Any] = {}
     if pair.groups is not None:
@@ -100,9 +100,9 @@ def guaranteed(
             found = progressive_certificate(_chunks(pair, y, score, parts), **how)
             more = {"n_models": found.n_models, "trained_on": found.trained_on}
     except ChancesBeyond:
-        return Missing(why=Why.EXTREME_PROPENSITY), None
+        return Why.EXTREME_PROPENSITY, None
     if not np.isfinite(found.gain_lower_bound):
-        return Missing(why=Why.FEW_ROWS), cuts
+        return Why.FEW_ROWS, cuts
     certificate = Certificate(
         claim="ranking",
         gain=found.gain_lower_bound,
@@ -162,7 +162,7 @@ def policy_guarantee(
     keys: Hashes,
     cost: Floats,
     budget: float | None,
-) -> Certificate | Missing:
+) -> Certificate | Why:
     """Certificate of the chunk policies at a budget fixed in advance.
 
     ``arms``: the rows of each arm, and scores (n,) of all rows by models trained on the chunks
@@ -170,17 +170,17 @@ def policy_guarantee(
     budget.
     """
     if budget is None:
-        return Missing(why=Why.NO_BUDGET)
+        return Why.NO_BUDGET
     counted = counted_range(trial)
-    if isinstance(counted, Missing):
+    if isinstance(counted, Why):
         return counted
     if trial.groups is not None:
-        return Missing(why=Why.GROUPS)
+        return Why.GROUPS
     chunk = recipe.folds(keys) // recipe.per_chunk
     is_scored = np.asarray(np.isfinite([score for _, score in arms]).all(axis=0))
     bet_on = [k for k in range(1, recipe.n_chunks) if is_scored[chunk == k].all()]
     if not bet_on:
-        return Missing(why=Why.FEW_ROWS)
+        return Why.FEW_ROWS
     y, chance = np.clip(trial.benefit, *counted), trial.propensity
     before = chunk < bet_on[0]
     parts, given = [before], list[NDArray[np.intp]]()
@@ -213,9 +213,9 @@ def policy_guarantee(
             propensity=None if chance is None else [chance[part] for part in parts],
         )  # fmt: skip
     except ChancesBeyond:
-        return Missing(why=Why.EXTREME_PROPENSITY)
+        return Why.EXTREME_PROPENSITY
     if not np.isfinite(found.gain_lower_bound):
-        return Missing(why=Why.FEW_ROWS)
+        return Why.FEW_ROWS
     return Certificate(
         claim="policy",
         gain=found.gain_lower_bound,

@@ -34,7 +34,6 @@ from auucmax.results import (
     Drivers,
     Estimate,
     Kind,
-    Missing,
     People,
     PolicyEvidence,
     Why,
@@ -43,7 +42,7 @@ from auucmax.results import (
 from auucmax.targeting.calibration import Calibration, calibrate
 
 LEVEL = 0.95
-FAILED = Missing(why=Why.FAILED_CHECK)  #: instead of any certificate
+FAILED = Why.FAILED_CHECK  #: instead of any certificate
 EVERY_PERCENT = np.linspace(0, 1, 101)
 _MOST_DIFFERENCES = 20
 _STEPS = 50  # of the spend of a policy
@@ -71,7 +70,7 @@ def arm_evidence(
     cross_fitted: bool = False,
     rivals: Mapping[str, Floats] | None = None,
     predicted: Floats | None = None,
-    guarantee: tuple[Certificate | Missing | None, Cuts | None] = (None, None),
+    guarantee: tuple[Certificate | Why | None, Cuts | None] = (None, None),
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
 ) -> ArmEvidence:
@@ -123,9 +122,9 @@ def arm_evidence(
     )
 
 
-def one_of(guarantee: Certificate | Missing | None) -> dict[str, Any]:
+def one_of(guarantee: Certificate | Why | None) -> dict[str, Any]:
     """The certificate, or the reason why it is missing, as result fields."""
-    name = "missing" if isinstance(guarantee, Missing) else "certificate"
+    name = "missing" if isinstance(guarantee, Why) else "certificate"
     return {"certificate": None, "missing": None, name: guarantee}
 
 

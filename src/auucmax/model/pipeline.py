@@ -72,7 +72,6 @@ from auucmax.results import (
     Certificate,
     Evidence,
     Fit,
-    Missing,
     PolicyEvidence,
     Why,
 )
@@ -257,7 +256,7 @@ def _fit_arm(
         if least < LEAST:
             raise too_few("hold_out", least)
     else:
-        bounded = not isinstance(counted_range(pair), Missing)
+        bounded = not isinstance(counted_range(pair), Why)
         apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
         names = names[:1]
     with work.part("the model that is kept", 1.0):
@@ -352,7 +351,7 @@ def _policy(
     policy = policy_curve(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_at(uplift, uplift, price, TOP * float(price.max()))
-    guarantee: Certificate | Missing = FAILED
+    guarantee: Certificate | Why = FAILED
     if not stops:
         scores = [(one.pair, one.chunk_score) for one in fitted]
         guarantee = policy_guarantee(trial, scores, recipe, keys, price, budget)
@@ -441,7 +440,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     if len(arms) > 1:
         costs = model.evidence.policy.curve.costs
         policy = policy_curve(trial, model.uplift_of(scores), costs, None)
-        policy = replace(policy, missing=Missing(why=Why.NO_BUDGET))
+        policy = replace(policy, missing=Why.NO_BUDGET)
     found = _on_new_rows(trial, arms, policy)
     return replace(found, failed_check=found.failed_check or model.evidence.failed_check)
 

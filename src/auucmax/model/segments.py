@@ -28,7 +28,7 @@ from auucmax.certificates.strata import strata_bounds
 from auucmax.data.covariates import Binned
 from auucmax.metrics import Levels
 from auucmax.model.judge import effect_of
-from auucmax.results import LEAST_ROWS, ArmContrast, Missing, Range, Segment, Segments
+from auucmax.results import LEAST_ROWS, ArmContrast, Range, Segment, Segments, Why
 
 SEARCHED = 12  #: columns among which pairs of splits are searched, at most
 LEAST_PART = 0.05  #: of the rows in a segment
@@ -69,7 +69,7 @@ def find_segments(
     arm: Arms,
     trained: Bools,
     names: Sequence[str],
-    counted: Range | Missing,
+    counted: Range | Why,
 ) -> Segments | None:
     """Find segments on some rows, and estimate effects on the others.
 
@@ -105,7 +105,7 @@ def find_segments(
     level = 1 - DELTA / (len(pairs) * len(rules))
     code, bounds = np.select(others, range(len(rules)), -1), []
     for k in range(1, len(names)):
-        if isinstance(counted, Missing):
+        if isinstance(counted, Why):
             break
         # Lower bounds on the effect of arm k, that hold together in all segments for all arms.
         kept = (code >= 0) & np.isin(arm, (0, k))

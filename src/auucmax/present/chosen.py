@@ -16,7 +16,7 @@ def _(found: Targeting) -> Brief:
     facts, caveats = list(own.facts), list(own.caveats)
     total = words.number(found.uplift, words.digits(found.uplift / 10))
     gains = words.gains(found.decision.outcome)
-    if plan.missing is not None and plan.missing.why != Why.FAILED_CHECK and found.n_treated:
+    if plan.missing not in (None, Why.FAILED_CHECK) and found.n_treated:
         facts.append((f"Predicted {gains}", f"{total} (model prediction only)"))
     left_out = {"excluded": found.n_excluded, "repeated rows": found.n_repeated}
     facts.append(("Left out", words.joined(f"{n:,} {why}" for why, n in left_out.items() if n)))
@@ -52,16 +52,15 @@ def decision_brief(found: Decision) -> Brief:
     plan, everyone, better = found.plan, found.everyone, found.better
     n_treated, n_people = sum(plan.counts), plan.n_people
     what = "profit" if plan.terms.has_profit else "gain"
-    missing = None if plan.missing is None else plan.missing.why
     # Whether the results of other plans for these people are known.
-    others_known = missing in (None, Why.FEW_ROWS, Why.NO_RANGE)
+    others_known = plan.missing in (None, Why.FEW_ROWS, Why.NO_RANGE)
 
     who = f"{n_treated:,} of {words.people(n_people)} ({words.percent(n_treated / n_people)})"
     if n_treated == n_people:
         who = f"everyone ({words.people(n_people)})"
     if not n_treated:
         who = words.people(n_people)
-    if not n_treated and missing is None:
+    if not n_treated and plan.missing is None:
         why = "nobody is chosen"
         if plan.terms.has_profit and not (plan.terms.share or plan.terms.budget):
             why = "treating any number of people is expected to lose money"
@@ -89,14 +88,14 @@ def decision_brief(found: Decision) -> Brief:
         facts.append((words.everyone(), _expected(everyone, found)))
 
     step = None
-    if missing == Why.OTHER_COSTS and plan.terms.cost is not None:
+    if plan.missing == Why.OTHER_COSTS and plan.terms.cost is not None:
         prices = [f"{cost:.12g}" for cost in plan.terms.cost]
         step = f"{words.fit_with_costs(found.arms[1:], prices)}, then run this again"
-    elif missing in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
+    elif plan.missing in (Why.OTHER_COSTS, Why.PEOPLE_NOT_MONEY):
         step = "add --cost to --share, or use --budget"
     elif found.is_good or not n_treated:
         pass
-    elif missing == Why.FAILED_CHECK:
+    elif plan.missing == Why.FAILED_CHECK:
         step = "run auucmax check to see what fails, then ask those who assigned people"
     elif better is not None and others_known:
         n = sum(better.counts)

@@ -17,9 +17,9 @@ from auucmax.results import (
     Contrast,
     Estimate,
     Evidence,
-    Missing,
     Outcome,
     State,
+    Why,
 )
 
 TOP = 0.3  # of the people, or of the spending, in the verdict
@@ -222,7 +222,7 @@ def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
     return "; ".join(parts)
 
 
-def guarantee(found: Certificate | None, missing: Missing | None, outcome: Outcome) -> str:
+def guarantee(found: Certificate | None, missing: Why | None, outcome: Outcome) -> str:
     """Describe a guarantee with its terms, or why there is none."""
     if found is None:
         return f"none: {words.why(missing)}"

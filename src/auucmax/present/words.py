@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable
 
 from auucmax._errors import short
-from auucmax.results import Estimate, Kind, Missing, Outcome, Roles, Why
+from auucmax.results import Estimate, Kind, Outcome, Roles, Why
 
 # Names of outcomes that are counted: "4.5 visits". Other names are shown as they are.
 _NOUNS = {
@@ -276,11 +276,9 @@ _WHY = {
 }
 
 
-def why(missing: Missing | None) -> str:
+def why(missing: Why | None) -> str:
     """The reason why a number is missing."""
-    if missing is None:
-        return "not available"
-    return _WHY[missing.why]
+    return "not available" if missing is None else _WHY[missing]
 
 
 #: Labels that mean nothing without the name of their column, besides numbers and letters.

@@ -14,7 +14,6 @@ from auucmax.results import (
     Decision,
     Estimate,
     Evidence,
-    Missing,
     Plan,
     State,
     Terms,
@@ -101,7 +100,7 @@ def plan_at(
     spend: float,
     *,
     counts: Sequence[int] | None = None,
-    missing: Missing | None = None,
+    missing: Why | None = None,
     parts: Sequence[tuple[float, float]] | None = None,
 ) -> Plan:
     """Plan for ``n_people`` at a spend per person of the trial's curve.
@@ -125,14 +124,14 @@ def plan_at(
             ends += times * np.array([gain, lower, upper] if times > 0 else [gain, upper, lower])
     by_profit = terms.has_profit and terms.share is None and terms.budget is None
     if n_treated == 0 and by_profit and set(curve.band_lower[1:]) <= {None}:
-        missing = Missing(why=Why.FEW_ROWS)  # no other plan is known
+        missing = Why.FEW_ROWS  # no other plan is known
     elif n_treated == 0 and (counts is not None or missing is None):
         ends = np.zeros(3)
         missing = None
     elif missing is None and evidence.failed_check:
-        missing = Missing(why=Why.FAILED_CHECK)
+        missing = Why.FAILED_CHECK
     elif missing is None and np.isnan(ends[1]):
-        missing = Missing(why=Why.FEW_ROWS)
+        missing = Why.FEW_ROWS
     money = None if terms.cost is None else float(np.dot(own, terms.cost))
     found = profit = guaranteed = None
     if missing is None:
@@ -220,7 +219,7 @@ def decide(
     factor = price_factor(curve, terms)
     spend = missing = everyone = better = None
     if factor is None:
-        missing = Missing(why=Why.OTHER_COSTS)
+        missing = Why.OTHER_COSTS
     elif terms.share is not None:
         spend = float(np.interp(terms.share, np.sum(curve.shares, axis=1), curve.spend))
     elif terms.budget is not None:
@@ -231,7 +230,7 @@ def decide(
         plan = plan_at(evidence, terms, n_people, spend or 0.0, missing=missing)
     state = state_of(plan, evidence.failed_check)
     # Where too few rows are above a cut, other cuts may still be known.
-    if spend is not None and (plan.missing is None or plan.missing.why == Why.FEW_ROWS):
+    if spend is not None and plan.missing in (None, Why.FEW_ROWS):
         if len(evidence.arms) == 1:
             everyone = plan_at(evidence, terms, n_people, curve.spend[-1])
         if state not in (State.GUARANTEED, State.SIGNIFICANT):
