@@ -392,7 +392,7 @@ def without_ids(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
     if len(ids) > 1:
         were = "are unique in every row, so they are treated as identifiers"
     warnings.warn(
-        f"{listed(ids)} {were} and not used. Name it among the features to use it.",
+        f"{listed(ids)} {were} and not used. To use it, name it among the features.",
         UserWarning,
         stacklevel=level_of_caller(),
     )
