@@ -93,6 +93,9 @@ def test_every_model_is_the_same_from_its_file(name, tmp_path):
     assert again.scorers[0].encoder.terms_ == model.scorers[0].encoder.terms_
     with pytest.warns(UserWarning, match="new to the model"):
         assert again.evaluate(trial_table(1_500)) is again.evidence  # it knows its own rows
+    parts = members((tmp_path / "m").read_bytes())
+    small = {name: data for name, data in parts.items() if ".trees." not in name}
+    assert len(archive(small)) <= 100_000
     again.save(tmp_path / "n")  # no clock, no chance
     assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
