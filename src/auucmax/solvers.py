@@ -85,7 +85,7 @@ class BallSolution:
     hessian: Floats | None = field(default=None, repr=False)
 
     def is_inside(self, radius: float) -> bool:
-        """Whether the solution also minimises over that ball."""
+        """Whether the solution also minimises over the ball of this radius."""
         # A radius that was meant to be the norm itself may be smaller by a rounding.
         return self.multiplier == 0 and float(np.linalg.norm(self.w)) <= radius * (1 + 1e-12)
 

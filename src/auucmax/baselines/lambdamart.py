@@ -49,7 +49,7 @@ _STEEPEST = 300.0  # scores further than this from their middle are cut: exp mus
 
 
 class PromotedGainObjective:
-    """Gradient and Hessian (diagonal) of the PCG lambdas, for one score a row.
+    """Gradient and Hessian (diagonal) of the PCG lambdas, for one score per row.
 
     Parameters
     ----------

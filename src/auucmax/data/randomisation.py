@@ -420,7 +420,7 @@ def _missing_outcomes(
     given: Mapping[str, tuple[int, int]] | None,
     by_group: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number of rows without an outcome, and of all rows, by arm; groups instead of rows.
+    """Number of rows (or groups) without an outcome, and of all, by arm.
 
     ``lost``: the rows without an outcome; of a group the first one.
     """

@@ -132,7 +132,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     columns_ : tuple of :class:`auucmax.encoding.columns.Column`, in the order of training.
-    terms_ : tuple of :class:`auucmax.encoding.columns.Term`, one a feature.
+    terms_ : tuple of :class:`auucmax.encoding.columns.Term`, one per feature.
     dropped_ : dict of column names and why they were dropped.
 
     Examples

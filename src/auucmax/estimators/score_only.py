@@ -35,7 +35,7 @@ class ScoreOnly(UpliftEstimator):
       columns, the score is their difference;
     * ``model(X)``, any function.
 
-    X is passed on unchanged, frame or array. Scores must be finite, one a row: (n,) or (n, 1).
+    X is passed on unchanged, frame or array. Scores must be finite, one per row: (n,) or (n, 1).
     For a model of several treatments pass a function that selects one, such as
     ``lambda X: model.predict(X)[:, 0]``. A classifier of the outcome is refused, since its
     ``predict`` returns labels.

@@ -185,7 +185,7 @@ class BinnedLevels(Levels):
         return Support("binary", n, some, (n[0] - some[0], n[1] - some[1]))
 
     def below(self) -> Floats:
-        """Share of all rows ranked below each bin, plus half of the bin; (B,)."""
+        """Share of all rows below each bin, plus half of the rows in it; (B,)."""
         ranked = self.sums[:, :, 0].sum(axis=0)
         return (np.cumsum(ranked) - ranked / 2) / ranked.sum()
 

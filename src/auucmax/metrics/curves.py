@@ -316,7 +316,7 @@ def curve_mean(rows: int, sums: Any, sign: int, variance: Floats, support: Suppo
 
 
 def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floats:
-    """The count for :attr:`Support.least_in_top`: the minimum over arms (first axis).
+    """Smallest count of the arms (first axis), for :attr:`Support.least_in_top`.
 
     ``some`` of the ``rows`` are responders.
     """

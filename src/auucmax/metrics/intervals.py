@@ -1,6 +1,6 @@
 """Confidence limits from moments, valid for small arms, rare or skewed outcomes and clusters.
 
-An estimate is a sum of independent terms, one a row or a cluster of rows. Its normal interval fails
+An estimate is a sum of independent terms, one per row or cluster of rows. Its normal interval fails
 where an arm has few responders or an outcome has a long tail: the standard error is then small
 whenever the estimate is. Three ways out, each a function of sums:
 

@@ -157,7 +157,7 @@ def _moments(y: Floats, arm: Arms, leaves: Sequence[Any]) -> Floats:
 
 
 def _differ(mean: Floats, variance: Floats) -> bool:
-    """Whether effects differ between leaves by Wald's test at 5%, from (L, K + 1) means."""
+    """Whether the effects of leaves differ, by Wald's test at 5%; means are (L, K + 1)."""
     value = mean[:, 1:] - mean[:, :1]
     # All effects have the control in common.
     covariance = np.eye(value.shape[1]) * variance[:, None, 1:] + variance[:, :1, None]

@@ -240,7 +240,7 @@ class PolynomialPairs:
         return value
 
     def _vector_sums(self, side: _Side, degree: int) -> Floats:
-        """Power sums times x by class, (degree + 1, classes, d)."""
+        """Sums of x times powers of scores by class, (degree + 1, classes, d)."""
         powers = [np.ones(len(side.distance)) if side.weight is None else side.weight]
         for _ in range(degree):
             powers.append(powers[-1] * side.distance)

@@ -168,7 +168,7 @@ def plus(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A view with other features."""
+    """A view with transformed features."""
 
     transform: Callable[[Any], Any]
     n_columns: int
