@@ -205,10 +205,9 @@ def target(
         raise InputError("limits", "left out with one arm", "some", "Leave them out.")
     if cost is not None and limits.cost_column:
         raise InputError("cost", "left out with cost_column", "both", "Leave one out.")
-    own_costs = evidence.policy.curve.costs
-    assumed = cost is None and not limits.cost_column and set(own_costs) != {1.0}
+    assumed = cost is None and not limits.cost_column and model.costs is not None
     assumed = assumed and (budget is not None or value is not None)
-    costs = own_costs if assumed else None if cost is None else arm_costs(cost, arms)
+    costs = model.costs if assumed else None if cost is None else arm_costs(cost, arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if not limits.cost_column:
         check_terms(terms, evidence)

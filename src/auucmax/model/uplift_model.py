@@ -21,7 +21,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.encoding.frames import frame_of
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.model.folds import Recipe
-from auucmax.results import Evidence, Fit, Roles, Shown
+from auucmax.results import Evidence, Fit, Numbers, Roles, Shown
 from auucmax.targeting.calibration import Calibration
 from auucmax.targeting.quantiles import ScoreQuantiles
 
@@ -87,6 +87,12 @@ class UpliftModel(Shown):
     def arms(self) -> tuple[str, ...]:
         """Labels of the arms, without the control."""
         return self.roles.arms[1:]
+
+    @property
+    def costs(self) -> Numbers | None:
+        """Costs that the fit was given, one per arm; None if a budget is a number of people."""
+        costs = self.evidence.policy.curve.costs
+        return None if set(costs) == {1.0} else costs
 
     @property
     def columns(self) -> list[str]:

@@ -98,13 +98,8 @@ def write_report(
     """
     found = evidence or model.evidence
     n = check_whole(N_PEOPLE if n_people is None else n_people, "n_people", 1, MOST_PEOPLE)
-    # Costs of the fit by default, and the top 30%. Several arms with costs are judged along
-    # budgets: a share becomes the budget that treats it.
-    costs: Any = model.evidence.policy.curve.costs
-    if cost is not None:
-        costs = arm_costs(cost, model.arms)
-    elif len(costs) == 1 or set(costs) == {1.0}:
-        costs = None
+    # Costs of the fit by default, and the top 30%.
+    costs = model.costs if cost is None else arm_costs(cost, model.arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if share is None and budget is None and not terms.has_profit:
         terms = replace(terms, share=SHARE)
