@@ -111,7 +111,7 @@ class PromotedGainObjective:
         towards = weighted @ counts
         away = gap @ counts - towards  # the same with 1 - wrong
         weighted *= 1 - wrong
-        # Of a row in each bin and relevance.
+        # For a row in each bin and relevance.
         pull = away @ self.below.T - towards @ self.above.T
         bend = weighted @ counts @ (self.above + self.below)
         gradient, hessian = np.empty((2, len(score)))

@@ -135,7 +135,7 @@ def minimax_linear(
 
     Examples
     --------
-    The effect is 1 + x, and nobody has both labels. Policy 1 treats 80 %, policy 2 30 %:
+    The effect is 1 + x, and nobody has both labels. Policy 1 treats 80%, policy 2 30%:
 
     >>> rng = np.random.default_rng(0)
     >>> x, policy = rng.normal(size=(40_000, 1)), rng.random(40_000) < 0.5

@@ -244,7 +244,7 @@ class GANITE(NetworkEstimator):
     Attributes
     ----------
     network_ : I alone, which is all that scoring needs.
-    n_parameters_ : of G, D and I, which are all trained.
+    n_parameters_ : number of parameters of G, D and I, which are all trained.
     history_ : losses by epoch: "generator" (observed outcomes) and "discriminator" of the first
         stage, "train" and "validation" of the second.
     n_epochs_ : epochs of the second stage.

@@ -201,7 +201,7 @@ def assign(
     columns: dict[str, Any] = {}
     decision = None
     if model is not None and share is not None and len(frame):
-        # Of the list that `target` makes of them; nothing is guaranteed if some are left untreated.
+        # The decision of `target`, without its guarantee, since some are left untreated.
         decision = without_guarantee(model.target(frame, share=share).decision)
         scores = model.scores(frame)
         uplift, sizes = model.uplift_of(scores), np.bincount(codes)

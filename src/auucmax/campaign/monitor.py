@@ -104,7 +104,7 @@ class ArmLook(Result):
 
 
 class Look(Result):
-    """What a running trial shows at a look.
+    """Results of a look at a running trial.
 
     Attributes
     ----------

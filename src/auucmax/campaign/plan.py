@@ -228,9 +228,9 @@ class TrialPlan(Result):
     assumed : assumptions about each arm; one for all of them without a model.
     lines : what is needed for each statement.
     power : wanted power, for each arm on its own.
-    outcome : of the model; without one it has no name.
+    outcome : outcome of the model; without a model it has no name.
     n_arms, arms : arms besides the control, and their labels if a model of several knows them.
-    treated_share : of the rows, in all arms together.
+    treated_share : share of the rows in all arms together.
     n_rows : the size that was asked for.
     """
 
@@ -380,7 +380,7 @@ def plan_trial(
             odds = sum(own["treated_share"] / (1 - own["treated_share"]) for own in pilots)
             share = odds / (1 + odds)
     if model is None or treated_share is not None:
-        # Of the rows of one arm and the control.
+        # The share among the rows of one arm and the control.
         known["treated_share"] = share / n_arms / (1 - share + share / n_arms)
     assumed, lines = [], []
     for arm, pilot in zip(arms or (None,), pilots, strict=True):

@@ -94,7 +94,7 @@ class Verification(Result):
         UNKNOWN if its gain is not known.
     cells : the people by chosen arm and propensity. Without known propensities, everyone with one
         chosen arm is assumed to have had the same.
-    level, delta : of the intervals, and of each certified end.
+    level, delta : level of the intervals, and error of each certified end.
     comparisons : one for each of :class:`Against`, and for each arm with EVERYONE.
     forecast : the forecast against the gain; None if there is no forecast.
     n_without_outcome, n_not_in_list, n_absent : people left out, rows of people who are not in the

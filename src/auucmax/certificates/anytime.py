@@ -11,8 +11,7 @@ on it. With fixed weights p_k, E_B,k the mean over re-dealings of the product ov
 is, at the true theta, a non-negative supermartingale that starts at 1. By Ville's inequality it
 *ever* reaches 1/delta with probability at most delta; it falls with theta, so the theta at which it
 is 1/delta is a lower bound that holds at every look, however looks are chosen. Upper bounds are the
-same of minus w. The mixture of sizes stands in the place of a horizon. The proof is in
-docs/guarantees.md.
+same of minus w. The mixture of sizes replaces a horizon. The proof is in docs/guarantees.md.
 
 Rows of a household are one *unit*: it is assigned as a whole, and each reassignment draws one of
 its rows. With known chances of treatment, which may differ, blocks are formed without looking at

@@ -117,8 +117,8 @@ def betting_bounds(
     groups : (n,) cluster of each row; clusters lie in one arm and count equally, whatever their
         size: the target is that of a random member of a random cluster.
     n_candidates : number of scores among which this one was chosen on these rows.
-    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 5 at a
-        million, 2 at least).
+    n_dealings : number of dealings of rows into blocks (default: 20 up to 250 thousand rows, then
+        fewer, 5 at a million, 2 at least).
     random_state : seed of the dealings.
     propensity : (n,) known chance of treatment of each row, where it was not the same for all; each
         row was treated by an independent draw. Bets are then "fixed", on Horvitz-Thompson

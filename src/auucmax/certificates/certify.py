@@ -127,7 +127,7 @@ def certify(
     n_candidates : number of scores among which this one was chosen on these rows. A model that
         chose on held-out rows, or a search around it, adds its own.
     control : label of the control group, when treatment is not 0/1 (default: the model's).
-    options : of the bound, as in :func:`auucmax.certificates.betting_bound`: outcome_range,
+    options : options of the bound, as in :func:`auucmax.certificates.betting_bound`: outcome_range,
         outcome_model (predictions, or with X a fitted model), outcome_model_range, groups,
         n_dealings, random_state, propensity (the known chance of treatment of each row).
 

@@ -354,7 +354,8 @@ def progressive_certificate(
         the same for all; each row was treated by an independent draw. Bets are then on
         Horvitz-Thompson statistics. Chances less than .8 times as far from 0 and 1 as those of
         the first chunk are refused: the size of bets must not depend on the rows that are bet on.
-    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 2 at least).
+    n_dealings : number of dealings of rows into blocks (default: 20 up to 250 thousand rows, then
+        fewer, 2 at least).
     random_state : seed of the dealings.
 
     Examples

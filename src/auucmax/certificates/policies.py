@@ -93,8 +93,8 @@ def certify_policy(
     n_arms : K.
     delta : probability with which a bound may fail.
     outcome_range : lowest and highest possible outcome.
-    value, cost : of one unit of the outcome, and (K,) of giving each arm to a person, for the bound
-        on the net value.
+    value, cost : value of one unit of the outcome, and cost (K,) of giving each arm to a person,
+        for the bound on the net value.
     treated_share : a guess, made beforehand, of the part of the people who get an arm. It sizes the
         bets; a wrong one widens the bound, which stays valid.
     n_candidates : number of policies among which this one was chosen on these rows.
@@ -225,8 +225,8 @@ def certify_shares(
     chunks : (y, score, treated) of each chunk, as in :func:`progressive_certificate`: the first
         has no score and sizes the bets; the scores of others come from a model of the chunks before
         it, or, of one more chunk only, from other rows.
-    shares : of people, above 0, that are cut off on a tenth of the rows of each chunk, which are
-        not bet on; they share delta.
+    shares : shares of people, above 0, which share delta. A tenth of the rows of each chunk, which
+        are not bet on, gives the cuts.
     outcome_range, n_candidates, n_dealings, random_state : as in :func:`certify_policy`.
 
     Returns None if no later chunk has rows enough of both arms.

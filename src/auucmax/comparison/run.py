@@ -77,8 +77,9 @@ def compare(
         columns. Estimators have ``fit(X, y, *, treatment)`` and ``predict(X)``, and are cloned;
         pipelines and grid searches of such estimators work too. None: "auucmax", "tm" and "cvt" for
         0/1 outcomes, else "auto", "tm" and "response".
-    trial : of two arms. Weights count in fitting and in AUUC; where only some rows were randomised,
-        AUUC is that of the randomised test rows. Its groups are kept whole in all splits.
+    trial : a trial of two arms. Weights count in fitting and in AUUC; where only some rows were
+        randomised, AUUC is that of the randomised test rows. Its groups are kept whole in all
+        splits.
     splits : number of random splits.
     test_size : share of the rows in each test part.
     random_state : seed of the splits, and of each model whose ``random_state`` is None. The results

@@ -106,7 +106,7 @@ def fetch_criteo(
     data_dir: Directory = None,
     download: bool = True,
 ) -> Trial:
-    """Criteo-UPLIFT v2.1: 13,979,592 users of an online advertiser, 85 % of them shown ads.
+    """Criteo-UPLIFT v2.1: 13,979,592 users of an online advertiser, 85% of them shown ads.
 
     Parameters
     ----------

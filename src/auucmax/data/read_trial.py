@@ -91,8 +91,8 @@ def read_trial(
     drop_missing_outcomes : bool, default False
         Leave out rows without an outcome; otherwise they are an error.
     max_rows : int, optional
-        Of a table with more rows, use a random sample of about this size, drawn where the rows are
-        and by ``groups`` or ``id`` if they are named. By default, a table that is not in memory
+        From a table with more rows, use a random sample of about this size, drawn where the rows
+        are and by ``groups`` or ``id`` if they are named. By default, a table that is not in memory
         yet is sampled, with a warning, if it takes more than a quarter of the free memory.
 
     Examples

@@ -111,11 +111,11 @@ def read_table(
         ``postgresql://user@host/database``, or one of BigQuery, Databricks, MySQL, Snowflake,
         SQLite or Trino, which ibis reads; or a table of ibis itself. A frame of pandas or polars,
         an Arrow table and a DuckDB relation are used unchanged.
-    query : of a database: a SELECT, or the name of a table.
+    query : a SELECT, or the name of a table, for a database.
     columns : only these.
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
         with ",", ``1,234`` is less than two and ``1.234`` more than a thousand.
-    encoding : of the text of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
+    encoding : encoding of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
     each : if the table takes more than a quarter of the free memory, this function is applied to
         batches of its rows, and their results are the frame: see ``UpliftModel.narrow``.
 
@@ -445,7 +445,7 @@ def utf8_files(files: list[str], encoding: str | None) -> Iterator[list[str]]:
     with private_folder() as folder:
         copies = []
         for place, file in enumerate(files):
-            # Of the same name, for messages; two files may have one.
+            # Keep the name, for messages; two files may share it.
             copy = folder / str(place) / Path(file).name.removesuffix(".gz").removesuffix(".zst")
             copy.parent.mkdir()
             with (

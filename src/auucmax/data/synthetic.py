@@ -158,7 +158,7 @@ class Population:
             ``feature_names`` (an array for a model that was fitted on one). It has to be a
             function of the row: it is called on one block of rows after another.
         n_rows : int, default 524,288
-            Rows of the sample. Of a score that knows nothing of the effect the standard error is
+            Rows of the sample. For a score that is independent of the effect the standard error is
             about .29 sd / sqrt(n_rows), with sd the standard deviation of the effects.
 
         Returns

@@ -253,7 +253,7 @@ class UpliftEstimator(BaseEstimator):
     ) -> float:
         """AUUC (joint ranking) of the scores of ``X``.
 
-        Of rows that are read batch by batch, right to
+        For rows that are read batch by batch, exact up to
         :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
         """
         if isinstance(X, Rows):

@@ -146,7 +146,7 @@ def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:
     first = np.flatnonzero(np.diff(block, prepend=-1))
     size = np.add.reduceat(count, first)
     knots = np.array([np.add.reduceat(count * part, first) / size for part in (levels, rank)])
-    knots = knots[:, np.diff(knots[0], prepend=-np.inf) > 0]  # scores may be equal but for rounding
+    knots = knots[:, np.diff(knots[0], prepend=-np.inf) > 0]  # scores may be equal up to rounding
     if knots.shape[1] < 2:
         return knots
     (low, second), (last, high) = knots[0, :2], knots[0, -2:]

@@ -5,8 +5,8 @@ missing values too). The default models are linear, on features that are standar
 so that neither units nor shifts of a column matter and the l2 penalty of logistic regression (C =
 1) acts on all columns equally; the coefficients are then converted back to the units of X.
 
-Weights that are whole numbers count copies of rows. Of other weights only the ratios matter: they
-are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on.
+Weights that are whole numbers count copies of rows. For other weights only ratios matter: they are
+scaled to mean 1 over the rows of each model. Weights of 1 are not passed on.
 """
 
 from __future__ import annotations

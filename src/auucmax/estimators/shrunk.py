@@ -170,7 +170,7 @@ def shrunk_path(
         whole: list[BallSolution] = []
         for k in range(len(strengths)):
             if whole and whole[-1].hessian is not None:
-                # The last Hessian is a start for the next one, but for the penalty.
+                # The last Hessian is a start for the next one, except for the penalty.
                 hessian = whole[-1].hessian + np.diag(penalties[k] - penalties[k - 1])
             whole += _minimise(own, [begin(start=w, hessian=hessian)], penalties[[k]], [-1])
             w, hessian = whole[-1].w, None
@@ -245,7 +245,7 @@ def filled(X: NDArray[Any], fill: Floats) -> NDArray[Any]:
 class Design:
     """Standardised columns and hinges, (x - shift) * factor; 0 if constant.
 
-    ``fill`` (d,) stands for missing values.
+    ``fill`` (d,) replaces missing values.
     """
 
     columns: Codes

@@ -284,7 +284,7 @@ def _truth(column: str, words: Dialect) -> str:
 
 
 def _category(effect: Effect, words: Dialect) -> str:
-    """Weight of the level, of other or of missing, by the text of the value.
+    """Weight of the value's level, or of other or missing values, by its text.
 
     Databases write the number 1 as 1, 1.0 or 1.00, as the type of the column has it. So zeros at
     the end of decimals are cut where a level is a number, except from texts that are levels.

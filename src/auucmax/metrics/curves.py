@@ -185,7 +185,7 @@ class Segments:
         return np.asarray((inside[segment[segment >= 0]] > 0).sum(axis=0, dtype=np.float64))
 
     def _segments(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Segment of some rows."""
+        """Segment of each of these rows."""
         return np.searchsorted(self.starts, rows, side="right") - 1
 
     def slope(self, values: Floats) -> Floats:

@@ -375,7 +375,7 @@ def budget_curve(
     uplift : (n, K) estimated uplift of each arm over the control, by models of other rows.
     treatment : (n,) labels of the arms that people got; ``control`` names the control.
     arms : labels in the order of the columns of ``uplift``; by default sorted.
-    cost : of treating a person: a number, (K,), or (n, K).
+    cost : cost of treating a person: a number, (K,), or (n, K).
     budget : (J,) money per person of all people; by default 101 from 0 to all that helps.
     outcome_model : (n, K + 1) expected outcome with the control and each arm, by models of other
         rows: less noise, the same target.

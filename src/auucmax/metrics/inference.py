@@ -409,9 +409,9 @@ def support_of_rows(
             heavy = (min(carried), FEW_OF_ARM if binary else FEW if shape == "even" else FEW_SKEWED)
     whole = within = False
     if shape == "skewed" and not binary:
-        # Whether rows have unequal parts in the means: all of them, and those of one arm. Of one
-        # arm matters for the gain: else both ends of its ranks count equally, and the skewness of
-        # their outcomes cancels.
+        # Whether rows have unequal parts in the means: all of them, and those of one arm. One arm
+        # matters for the gain: else both ends of its ranks count equally, and the skewness of their
+        # outcomes cancels.
         part = weight / np.bincount(arm, weight).take(arm)
         whole, within = (
             any(some.max() >= UNEQUAL * some.min() for some in groups)

@@ -102,10 +102,10 @@ def arm_sums(values: Floats, treated: Bools) -> dict[bool, float]:
 class RankedRows(Ranking):
     """Rows ranked together, lowest score first: both arms (joint) or one.
 
-    In memory each row is a line. Of rows that are known by bins only, a line is the control or the
-    treated rows of a bin: ``y`` is then the sum of their outcomes, ``squares`` that of y^2, and
-    ``weight``, ``arm_weight`` and ``rows`` are their number. Every formula is linear or quadratic
-    in y within a level, so one function serves both kinds of lines.
+    In memory each row is a line. With bins, a line is the control or the treated rows of a bin:
+    ``y`` is then the sum of their outcomes, ``squares`` that of y^2, and ``weight``, ``arm_weight``
+    and ``rows`` are their number. Every formula is linear or quadratic in y within a level, so one
+    function serves both kinds of lines.
 
     ``weight`` enters the ranks, ``arm_weight`` (weight over the probability of the row's own arm)
     the arm's mean; ``is_weighted``: rows may differ in them. ``order`` is the row's number in the

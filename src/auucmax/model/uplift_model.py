@@ -68,7 +68,7 @@ class UpliftModel(Shown):
     recipe : how rows were assigned to folds and what was fitted.
     scorers : one :class:`Scorer` per arm.
     evidence : :class:`auucmax.results.Evidence`; it holds no row.
-    checksum : of the training rows, by which their file is recognised.
+    checksum : checksum of the training rows, by which their file is recognised.
     info : :class:`auucmax.results.Fit`, what was fitted on which rows.
     """
 

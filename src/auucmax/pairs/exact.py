@@ -7,9 +7,9 @@ with weights v,
 
 S_k(t) the sum of v_j x_j^k over the points above -t: a suffix sum, found by one binary search.
 For winner i the points are the losers' scores and t = mu - a_i; for loser j the points are minus
-the winners' scores and t = mu + b_j. Of an outcome with several levels most rows are both, and v is
-the weight times what the pair counts. Scores are centred first, so that the powers stay small. It
-takes about 100 bytes a row; rounding is of the order 1e-16 (mu + range of scores)^e (sum of v).
+the winners' scores and t = mu + b_j. With several outcome levels most rows are both, and v is the
+weight times what the pair counts. Scores are centred first, so that the powers stay small. It takes
+about 100 bytes a row; rounding is of the order 1e-16 (mu + range of scores)^e (sum of v).
 
 *By powers*, of s_poly while no pair reaches its knot, since s is then a polynomial. With scores a
 of the winners and b of the losers of an arm, and all differences a - b below mu,

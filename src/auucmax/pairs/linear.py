@@ -397,7 +397,7 @@ def pair_rows(batch: Batch, levels: OutcomeLevels) -> PairRows:
 class ClassSums:
     """Weighted sums of (1, x)(1, x)' by class, (classes, d + 1, d + 1), and extremes.
 
-    Of very many columns the first row of each matrix only: weights and sums, (classes, 1, d + 1).
+    With very many columns only the first row of each matrix: weights and sums, (classes, 1, d + 1).
     ``counts`` (classes,) are numbers of rows, whatever they weigh.
     """
 

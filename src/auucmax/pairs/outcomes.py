@@ -8,8 +8,8 @@ AUUC is a sum over the pairs of an arm in which each pair counts the difference 
 so pairs of any outcome are L - 1 problems of winners and losers on the same summaries. Outcomes
 of 0 and 1 have one threshold: four classes in both arms, and each pair counts 1.
 
-Few different outcomes (0/1, counts) have a level each, and nothing is lost. Of more, 0 has a level
-by itself and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of an arm in a
+Few different outcomes (0/1, counts) have a level each, and nothing is lost. With more, 0 has a
+level by itself and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of an arm in a
 level, or none of it (of an arm of less than four times as many, a quarter). The value of a level is
 the mean of its rows in the arm, so that an arm's total stays what it is. One order of 5,000 then
 counts as the mean of the largest twenty or more: the ranking does not hang on it.
@@ -156,7 +156,7 @@ class OutcomeLevels:
         return np.where(treated, np.int8(n - 1) - codes, np.int8(n) + codes)
 
     def high_counts(self, totals: Floats) -> Floats:
-        """Weights of treated high and low, control high and low rows, from class weights."""
+        """Total weights of high and low outcomes, of treated and then control rows."""
         n, high = len(self.starts), len(self.starts) - self.middle
         edges = (0, high, n, n + self.middle)
         a, b, d, c = np.add.reduceat(totals, edges)

@@ -269,7 +269,7 @@ def certify(
     fitted = fitted_on(score)
     if fitted is not None:  # an error if it was fitted on these rows
         seen = fitted.seen
-        # Of what steps make only the number of columns is known.
+        # Only the number of columns after these steps is known.
         names = [f"x{k}" for k in range(seen.n_features or 0)] if seen.steps else rows.names
         (found,) = rows.map(seen, names).total(_checksum)
         n_candidates *= fitted.candidates(found)

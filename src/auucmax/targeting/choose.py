@@ -81,10 +81,10 @@ def choose(
         taken as long as they add uplift. Or (n,) scores of one arm: without ``value`` people are
         taken from the highest score down, whatever its sign.
     share : part of the people who get an arm, round(share * n); every person then costs 1.
-    budget : for all people together; by default there is no limit.
-    cost : of treating a person: a number, (K,) one per arm, or (n, K).
-    value : of one unit of the outcome, in the units of cost. Only steps with
-        value * (uplift added) > (cost added) are taken.
+    budget : budget for all people together; by default there is no limit.
+    cost : cost of treating a person: a number, (K,) one per arm, or (n, K).
+    value : value of one unit of the outcome, in the units of cost. Only steps with value * (uplift
+        added) > (cost added) are taken.
     at_most, at_least : (K,) numbers of people per arm; infinite and 0 are no limits. An arm that
         is not estimated to help is chosen only where ``at_least`` asks for it.
     allowed : (n, K) False where a person may not get an arm.

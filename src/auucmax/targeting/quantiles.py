@@ -101,7 +101,7 @@ class ScoreQuantiles(Result):
         Infinite for nobody and minus infinite for everybody.
         """
         score, above, reach, shares = self._columns
-        # A share that is a level's own but for rounding is cut off by that level, not the next.
+        # A share that equals a level's up to rounding is cut off by that level, not the next.
         threshold = np.interp(share - 1e-10, shares, np.repeat(score, 2))
         number = np.minimum(np.searchsorted(-score, -threshold), len(score) - 1)
         level = np.where(score[number] == threshold, (reach - above)[number], 0.0)

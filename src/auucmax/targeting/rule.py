@@ -208,7 +208,7 @@ def decide(
 
     Parameters
     ----------
-    evidence : of a fitted model.
+    evidence : evidence of a fitted model.
     terms : a share, a budget with costs, or costs and a value (the highest expected profit).
     n_people : to choose from, like those of the trial.
     plan : for a list of people who were chosen already; by default that of the terms.
