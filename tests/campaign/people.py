@@ -36,7 +36,7 @@ def outcomes(people, arm, seed=0, base=0.1, factor=1.0):
 
 def make_trial(n_arms, n=4_000, seed=0):
     people = make_people(n, seed)
-    arm = np.array(ARMS)[np.random.default_rng([seed, 3]).integers(0, n_arms + 1, n)]
+    arm = np.array(LABELS)[np.random.default_rng([seed, 3]).integers(0, n_arms + 1, n)]
     return people.assign(arm=arm, visit=outcomes(people, arm, seed))
 
 
@@ -70,5 +70,5 @@ def run_campaign(model, n=6_000, seed=1, *, share=0.4, explore=0.3, factor=1.0, 
         table,
         listed,
         truth
-        | {("everyone", label): own - gains[:, ARMS.index(label)].sum() for label in model.arms},
+        | {("everyone", label): own - gains[:, LABELS.index(label)].sum() for label in model.arms},
     )
