@@ -312,33 +312,6 @@ def test_noise_is_learnt_but_not_on_other_rows(cls):
     assert abs(np.mean(ratios)) < 3 / np.sqrt(len(ratios))
 
 
-@pytest.mark.gate
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (TwoModels(), "vanilla"),
-        (ClassTransformation(balance="none"), "class transformation"),
-        (DependentDataRepresentation(), "ddr_control"),
-        (DependentDataRepresentation(order="treatment-first"), "ddr_treatment"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_agrees_with_scikit_uplift(ours, theirs):
-    models = pytest.importorskip("sklift.models", reason="needs scikit-uplift")
-    base = LogisticRegression(solver="newton-cholesky", tol=1e-8)
-    train, test = load_hillstrom().split(random_state=0)
-    mailed = [(part.treatment != part.control).astype(int) for part in (train, test)]
-    if theirs == "class transformation":
-        model = models.ClassTransformation(base)
-    else:
-        model = models.TwoModels(base, clone(base), method=theirs)
-    model.fit(train.X.to_numpy(), train.y.astype(int), mailed[0])
-    expected = auuc_score(test.y, model.predict(test.X.to_numpy()), treatment=mailed[1])
-    ours = clone(ours).set_params(estimator=base).fit(train.X, train.y, treatment=mailed[0])
-    found = auuc_score(test.y, ours.predict(test.X), treatment=mailed[1])
-    assert found == pytest.approx(expected, abs=1e-6)
-
-
 def stacked(X, t, scale, with_treatment):
     """The design of SDR, row by row."""
     zero = np.zeros(X.shape[1])
