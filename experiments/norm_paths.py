@@ -131,7 +131,7 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     rows = ArrayRows(X, train.y.astype(np.float64), train.treated)
     scaling = fit_scaling(X, family.scale)
     training = LinearObjective(
-        rows, OutcomeLevels.of(rows), family.weights, s_poly(MU), scaling.factor
+        rows, scaling.factor, s_poly(MU), levels=OutcomeLevels.of(rows), weights=family.weights
     )
     linear = LinearPath("auto", task.split)
     top = linear.top_fit(training)

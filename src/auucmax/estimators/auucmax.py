@@ -334,7 +334,7 @@ class AUUCMax(LinearScore):
         top: TopFit | None,
     ) -> Floats:
         """AUUC of each fold and point of the grid, (folds, points)."""
-        rows, cut, seed = training.rows, training.levels.cut_point, seed_of(self.random_state)
+        rows, cut, seed = training.rows, training.pairs.levels.cut_point, seed_of(self.random_state)
         assert isinstance(rows, ArrayRows)
         if np.bincount(cells(rows, cut), minlength=4).min() < 20 * N_FOLDS:
             # Too rare to be left to chance: each fold has its share.

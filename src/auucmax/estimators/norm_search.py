@@ -60,23 +60,14 @@ class LinearObjective:
     gradient and Hessian follow by the chain rule. Shifts of columns cancel in differences of
     scores.
 
-    ``more`` goes to the objective of pairs: ``extremes`` of the columns of arrays, the ``known``
-    sums and the ``level`` of rows that are read batch by batch.
+    ``options`` are those of the objective of pairs: ``levels`` and ``weights``; ``extremes`` of the
+    columns of arrays; the ``known`` sums and the ``level`` of rows that are read batch by batch.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        levels: OutcomeLevels,
-        weights: str | tuple[float, float],
-        surrogate: Surrogate,
-        factor: Floats,
-        **more: Any,
-    ) -> None:
-        self.rows, self.levels, self.weights = rows, levels, weights
-        self.surrogate, self.factor, self.more = surrogate, factor, more
+    def __init__(self, rows: Rows, factor: Floats, surrogate: Surrogate, **options: Any) -> None:
+        self.rows, self.factor, self.surrogate, self.options = rows, factor, surrogate, options
         self.pairs: PairObjective | StreamedObjective
-        how: dict[str, Any] = {"surrogate": surrogate, "weights": weights, "levels": levels} | more
+        how: dict[str, Any] = options | {"surrogate": surrogate}
         if isinstance(rows, ArrayRows):
             X, y, treated, weight = rows.columns
             self.pairs = PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
@@ -86,15 +77,14 @@ class LinearObjective:
     def take(self, places: NDArray[Any]) -> LinearObjective:
         """The objective of some of the rows in memory, by position."""
         assert isinstance(self.rows, ArrayRows)  # others are never taken apart
-        some = self.rows.take(places)
-        return LinearObjective(some, self.levels, self.weights, self.surrogate, self.factor)
+        options = {name: self.options[name] for name in ("levels", "weights")}
+        return LinearObjective(self.rows.take(places), self.factor, self.surrogate, **options)
 
     def convex(self) -> LinearObjective:
         """This objective or, if its surrogate is not convex, the one with s_poly."""
         if self.surrogate.convex:
             return self
-        how = self.rows, self.levels, self.weights, _CONVEX, self.factor
-        return LinearObjective(*how, **self.more)
+        return LinearObjective(self.rows, self.factor, _CONVEX, **self.options)
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
         try:
@@ -197,7 +187,7 @@ class LinearPath:
     def _fit_adam(self, objective: LinearObjective, norm: float, rate: float) -> BallSolution:
         assert isinstance(objective.rows, ArrayRows)  # checked before
         rng = np.random.default_rng(self.random_state)
-        heap = cells(objective.rows, objective.levels.cut_point)
+        heap = cells(objective.rows, objective.pairs.levels.cut_point)
         held_out = np.zeros(len(heap), dtype=bool)
         for code in np.unique(heap):  # both outcomes of both arms in both parts
             members = rng.permutation(np.flatnonzero(heap == code))
@@ -262,13 +252,13 @@ class Known(NamedTuple):
 
         ``level`` is the initial resolution of the bins of streamed rows.
         """
-        moved, more = self.scaling.of(rows), dict[str, Any]()
+        moved = self.scaling.of(rows)
+        options: dict[str, Any] = {"levels": self.levels, "weights": weights}
         if not isinstance(rows, ArrayRows):
-            more = {"level": level, "known": self.sums if moved is rows else None}
+            options |= {"level": level, "known": self.sums if moved is rows else None}
         elif self.scaling.offset is None and len(rows.y) == self.n_rows:
-            more = {"extremes": (self.scaling.low, self.scaling.high)}
-        factor = self.scaling.factor
-        return LinearObjective(moved, self.levels, weights, surrogate, factor, **more)
+            options["extremes"] = self.scaling.low, self.scaling.high
+        return LinearObjective(moved, self.scaling.factor, surrogate, **options)
 
 
 def heap_weights(rows: ArrayRows, levels: OutcomeLevels) -> Floats:
