@@ -16,8 +16,9 @@ from auucmax.data.balance import compare_counts, differences, even_rows, rank_au
 from auucmax.data.covariates import encode
 from auucmax.data.pair import chance_weights, own_chance
 from auucmax.data.randomisation import check_randomisation
-from auucmax.data.read_trial import arm_chances, arm_columns, check_chances
+from auucmax.data.read_trial import check_chances, propensities, propensity_columns
 from auucmax.data.trial import Trial
+from auucmax.results import Kind, Outcome, Roles
 
 
 def test_differences_by_hand_with_missing_values() -> None:
@@ -261,8 +262,15 @@ def test_false_alarms_are_rare_of_few_and_of_many_chances():
         assert alarms / 400 < most
 
 
-FRAME = pd.DataFrame({"a": [0.2, 0.5], "b": [0.3, 0.5]})
-ARMS = ["no", "mail", "phone"]
+ARMS = ("no", "mail", "phone")
+FRAME = pd.DataFrame({"arm": ARMS, "a": [0.2, 0.5, 0.1], "b": [0.3, 0.5, 0.1]})
+
+
+def roles_of(**named: str) -> Roles:
+    outcome = Outcome(name="y", kind=Kind.BINARY)
+    return Roles(
+        treatment="arm", arms=ARMS, outcome=outcome, features=(), propensity=(*named.items(),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,7 +278,7 @@ ARMS = ["no", "mail", "phone"]
     [
         ({"mail": "a"}, "a column for each arm of .* got {'mail': 'a'}"),
         ({"mail": "a", "phone": "b", "no": "c"}, "a column for each arm"),
-        ({"mail": "a", "fone": "b"}, "of 'mail', 'no', 'phone' .* got {'mail': 'a', 'fone'"),
+        ({"mail": "a", "fone": "b"}, "of 'mail', 'no', 'phone', .* got {'mail': 'a', 'fone'"),
         ({"mail": "a", "phone": "c"}, "should be a table with the column 'c'"),
         ({"mail": "a", "phone": "a"}, "a column for each arm"),
         ("chance", "got 'chance'"),
@@ -278,18 +286,18 @@ ARMS = ["no", "mail", "phone"]
 )
 def test_columns_that_are_not_those_of_the_arms_are_refused(given, message):
     with pytest.raises(ValueError, match=message) as error:
-        arm_columns(given, ARMS, list(FRAME))
+        propensity_columns(FRAME, "arm", given)
     assert "\n" not in str(error.value)
 
 
 def test_chances_that_leave_the_control_none_are_refused():
-    named = arm_columns({"mail": "a", "phone": "b"}, ARMS, list(FRAME))
+    named = roles_of(mail="a", phone="b")
     with pytest.raises(ValueError, match=r"'a', 'b' should be less than 1 together .* in 1 rows"):
-        arm_chances(FRAME, named, ARMS)
+        propensities(FRAME, named)
     with pytest.raises(ValueError, match="percentages"):
-        arm_chances(FRAME * 100, named, ARMS)
+        propensities(FRAME[["a", "b"]] * 100, named)
     with pytest.raises(ValueError, match="nothing was left to chance"):
-        arm_chances(FRAME.assign(a=[0.0, 0.2]), named, ARMS)
+        propensities(FRAME.assign(a=[0.0, 0.2, 0.2]), named)
 
 
 def test_weights_of_two_of_several_arms_are_of_all_people():
@@ -297,8 +305,7 @@ def test_weights_of_two_of_several_arms_are_of_all_people():
     rng = np.random.default_rng(1)
     x = rng.random(200_000)
     frame = pd.DataFrame({"a": 0.2 + 0.1 * x, "b": 0.1 + 0.5 * x})
-    named = (("mail", "a"), ("phone", "b"))
-    chances = arm_chances(frame, named, ["no", "mail", "phone"])
+    chances = propensities(frame, roles_of(mail="a", phone="b"))
     got = (rng.random(len(x))[:, None] > np.cumsum(chances, axis=1)).sum(axis=1)
     both = got < 2
     either = chances[both][:, :2].sum(axis=1)

@@ -19,7 +19,6 @@ from auucmax._validation import (
     control_among,
     listed,
     missing_values,
-    unknown_columns,
 )
 from auucmax.data.reading import read_sample, table_of
 from auucmax.data.tables import check_columns
@@ -210,7 +209,7 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         if roles.groups is not None:
             names = id_texts(gone[roles.groups], f"the group {roles.groups!r}")
             first = ~frame[roles.groups].iloc[rows].duplicated().to_numpy()[missing]
-        lost = Lost(arm[rows[missing]], _propensities(gone, roles), names, first)
+        lost = Lost(arm[rows[missing]], propensities(gone, roles), names, first)
     chosen = frame.iloc[kept] if len(kept) < len(frame) else frame
     y = check_outcome(
         outcome_numbers(chosen[roles.outcome.name]).to_numpy(),
@@ -243,7 +242,7 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         control=roles.arms[0] if several else 0,
         id=named.get("id"),
         groups=named.get("group"),
-        propensity=_propensities(chosen, roles),
+        propensity=propensities(chosen, roles),
         name="the table",
         outcome_name=roles.outcome.name,
         treatment_name=roles.treatment,
@@ -254,17 +253,6 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         place=kept,
         other_arms=counts.drop(list(roles.arms)).to_dict(),
     )
-
-
-def _propensities(frame: pd.DataFrame, roles: Roles) -> Floats | None:
-    """Probabilities of the control and each arm, (n, K + 1), if they are named."""
-    if not roles.propensity:
-        return None
-    (label, column), *more = roles.propensity
-    if not label and not more:  # of two arms
-        chance = check_chances(frame[column], f"the propensity {column!r}")
-        return np.column_stack([1 - chance, chance])
-    return arm_chances(frame, roles.propensity, roles.arms)
 
 
 def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[Any]:
@@ -366,23 +354,6 @@ def kind_of_outcome(column: pd.Series) -> Kind:
     return Kind.BINARY
 
 
-def propensity_columns(
-    table: pd.DataFrame, treatment: str, given: str | Mapping[Any, str] | None
-) -> tuple[tuple[str, str], ...]:
-    """Pairs (arm, propensity column); the arm is "" for one column."""
-    if given is None:
-        return ()
-    labels = arm_counts(table, treatment)
-    if isinstance(given, str):
-        if given in table.columns or len(labels) < 3:
-            check_names(table, [given])
-            return (("", given),)
-    else:
-        given = {arm_text(label): str(column) for label, column in given.items()}
-    found = arm_columns(given, labels, [str(name) for name in table.columns])
-    return tuple((label, column) for label, column in found)
-
-
 def without_ids(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """The columns ``names`` without those that are unique in every row."""
     ids = [name for name in names if names_rows(table[name])]
@@ -442,51 +413,59 @@ def check_chances(column: pd.Series, name: str) -> Floats:
     return chance
 
 
-ArmColumns = tuple[tuple[str, ...], ...]  #: (arm, column with its chance) of each arm but one
+def propensity_columns(
+    table: pd.DataFrame, treatment: str, given: str | Mapping[Any, str] | None
+) -> tuple[tuple[str, str], ...]:
+    """Pairs (arm, propensity column) of all arms but one, whose propensity is the rest.
 
+    ``given``: by label; one column of two arms, whose label is ""; or the prefix of the columns of
+    several arms, as ``assign`` writes them.
 
-def arm_columns(
-    given: Mapping[str, str] | str, labels: Iterable[str], columns: Sequence[str]
-) -> ArmColumns:
-    """Propensity columns of all labels but one, whose propensity is the remainder.
-
-    ``given``: by label; or the prefix of columns, as ``assign`` writes them.
-
-    >>> arm_columns("chance", ["no", "mail", "call"], ["age", "chance call", "chance mail"])
-    (('call', 'chance call'), ('mail', 'chance mail'))
+    >>> frame = pd.DataFrame({"arm": ["no", "call", "mail"], "p mail": 0.3, "p call": 0.2})
+    >>> propensity_columns(frame, "arm", "p")
+    (('call', 'p call'), ('mail', 'p mail'))
     """
-    known, named = sorted(labels), given
-    if isinstance(named, str):
-        named = {label: f"{given} {label}" for label in known if f"{given} {label}" in columns}
-    if not {*named} < {*known} or not len(named) == len({*named.values()}) == len(known) - 1:
-        raise InputError(
-            "propensity", f"a column for each arm of {listed(known)} except the control, which "
-            f"has the rest", repr(given),
-            'Name them by arm, as in "A=chance A,B=chance B" (in Python: a mapping of labels to '
-            "columns).",
-        )  # fmt: skip
-    if missing := [column for column in named.values() if column not in columns]:
-        raise unknown_columns("the table", missing, list(columns))
-    return tuple((label, named[label]) for label in sorted(named))
+    if given is None:
+        return ()
+    labels = sorted(arm_counts(table, treatment))
+    if isinstance(given, str) and (given in table or len(labels) < 3):
+        check_names(table, [given])
+        return (("", given),)
+    if isinstance(given, str):
+        named = {label: f"{given} {label}" for label in labels if f"{given} {label}" in table}
+    else:
+        named = {arm_text(label): str(column) for label, column in given.items()}
+    if not {*named} < {*labels} or not len(named) == len({*named.values()}) == len(labels) - 1:
+        raise _no_propensities(labels, given)
+    check_names(table, named.values())
+    return tuple(sorted(named.items()))
 
 
-def arm_chances(frame: pd.DataFrame, named: ArmColumns, labels: Sequence[str]) -> Floats:
-    """Validate propensities, strictly between 0 and 1, and order them by label, (n, labels).
+def _no_propensities(labels: Sequence[str], given: object) -> InputError:
+    return InputError(
+        "propensity", f"a column for each arm of {listed(labels)}, but for the control, which "
+        f"has the rest", repr(given),
+        'Name them by arm, as in "A=chance A,B=chance B" (in Python: a mapping of labels to '
+        "columns).",
+    )  # fmt: skip
 
-    The control, which has no column, has the rest.
 
-    >>> frame = pd.DataFrame({"a": [0.25, 0.5], "b": [0.25, 0.25]})
-    >>> arm_chances(frame, (("mail", "a"), ("call", "b")), ["no", "call"]).tolist()
-    [[0.5, 0.25], [0.25, 0.25]]
-    """
-    own = {label: check_chances(frame[column], f"the propensity {column!r}")
-           for label, column in named}  # fmt: skip
+def propensities(frame: pd.DataFrame, roles: Roles) -> Floats | None:
+    """Probabilities of the control, which has the rest, and each arm, (n, K + 1), if known."""
+    if not roles.propensity:
+        return None
+    own = {
+        label or roles.arms[1]: check_chances(frame[column], f"the propensity {column!r}")
+        for label, column in roles.propensity
+    }
+    if len(own) < len(roles.arms) - 1:
+        raise _no_propensities(roles.arms, roles.propensity)
     rest = 1 - np.sum([*own.values()], axis=0)
     if len(rest) and rest.min() < 1e-9:
         raise InputError(
-            f"the propensities {listed(column for _, column in named)}",
-            "less than 1 together in every row, because the control has the rest",
+            f"the propensities {listed(column for _, column in roles.propensity)}",
+            "less than 1 together in every row, for the control has the rest",
             f"1 or more in {np.count_nonzero(rest < 1e-9):,} rows, up to {1 - rest.min():.3g}",
             "Name the columns of the propensities of the arms.",
         )  # fmt: skip
-    return np.column_stack([own.get(label, rest) for label in labels])
+    return np.column_stack([own.get(label, rest) for label in roles.arms])
