@@ -30,30 +30,13 @@ from typing import Any
 from benchmarks.harness import run_cases, table_of
 
 NAMES = (
-    "metrics",
-    "fit",
-    "ensemble",
-    "scoring",
-    "certify",
-    "baselines",
-    "scale",
-    "commands",
-    "arms",
+    "metrics", "fit", "ensemble", "scoring", "certify", "baselines", "scale", "commands", "arms",
     "install",
-)
+)  # fmt: skip
 PACKAGES = (
-    "auucmax",
-    "numpy",
-    "numba",
-    "pandas",
-    "scikit-learn",
-    "scikit-uplift",
-    "causalml",
-    "lightgbm",
-    "duckdb",
-    "pyarrow",
-    "pyspark",
-)
+    "auucmax", "numpy", "numba", "pandas", "scikit-learn", "scikit-uplift", "causalml", "lightgbm",
+    "duckdb", "pyarrow", "pyspark",
+)  # fmt: skip
 
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,7 +85,7 @@ def main() -> int:
 
 
 def measure_all(arguments: argparse.Namespace) -> int:
-    """Every benchmark in its turn; 1 if one did not run, which keeps no other from its turn."""
+    """Every benchmark in its turn; 1 if one did not run, the others run all the same."""
     failed = []
     for name in NAMES:
         print(f"\n== {name}", flush=True)
@@ -117,21 +100,25 @@ def measure_all(arguments: argparse.Namespace) -> int:
 
 def measure(arguments: argparse.Namespace) -> None:
     """One benchmark: its table on the screen, and its records and page where they are asked for."""
-    module = importlib.import_module(f"benchmarks.{arguments.name}")
+    name = arguments.name
+    module = importlib.import_module(f"benchmarks.{name}")
     run = run_of(sys.argv[1:])
     records = [record | {"run": run} for record in measured(module, arguments)]
     if arguments.keep and (arguments.only is not None or hasattr(module, "run")):
-        records = kept_with(arguments.name, records)
-    table = "\n".join([*heads(records), "", table_from(module, records)])
+        records = kept_with(name, records)
+    own = module.table_of(records) if hasattr(module, "run") else table_of(
+        records, module.REFERENCES
+    )  # fmt: skip
+    table = "\n".join([*heads(records), "", own])
     print("\n" + table)
     if arguments.json:
         write(arguments.json, json.dumps(records, indent=1) + "\n")
     if arguments.keep:
         RESULTS.mkdir(exist_ok=True)
-        write(RESULTS / f"{arguments.name}.json", json.dumps(records, indent=1) + "\n")
-        write(RESULTS / f"{arguments.name}.txt", table + "\n")
+        write(RESULTS / f"{name}.json", json.dumps(records, indent=1) + "\n")
+        write(RESULTS / f"{name}.txt", table + "\n")
         write(PAGE, page())
-        write_more(arguments.name, records)
+        write_more(name, records)
 
 
 def measured(module: ModuleType, arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -142,13 +129,6 @@ def measured(module: ModuleType, arguments: argparse.Namespace) -> list[dict[str
         case for case in module.cases(quick=arguments.quick) if arguments.only in (None, case.case)
     ]
     return run_cases(cases, benchmark=arguments.name)
-
-
-def table_from(module: ModuleType, records: list[dict[str, Any]]) -> str:
-    """The table of a benchmark: its own, or seconds as ratios to those of others."""
-    if hasattr(module, "run"):
-        return str(module.table_of(records))
-    return table_of(records, module.REFERENCES)
 
 
 def run_of(arguments: list[str]) -> dict[str, str]:
@@ -218,8 +198,7 @@ def write_more(name: str, records: list[dict[str, Any]]) -> None:
         write(INSTALL, with_figures(INSTALL.read_text(), name, summary_table(records)))
     if name != "scale":
         return
-    from benchmarks.scale import guide
-    from benchmarks.scale_picture import draw
+    from benchmarks.scale import draw, guide
 
     draw(records).savefig(PICTURE, dpi=110)
     write(GUIDE, with_figures(GUIDE.read_text(), name, guide(records)))

@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.harness import ROOT, columns, number, usage_of
+
 RUNS = 3
 FIT = "fit hillstrom.csv --treatment mail --outcome visit --model auucmax -o model"
 REFERENCE = "import sklearn, pandas"
@@ -90,19 +91,15 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 def table_of(records: list[dict[str, Any]]) -> str:
     """Seconds, ratio and goal of each command."""
-    lines = [
-        f"{'tree':<28} {'command':<12} {'user s':>8} {'to imports':>12} {'goal':>6} "
-        f"{'functions':>10} {'files':>6}"
-    ]
-    for record in records:
-        tree = f"{record['case']} ({record['commit']})"
-        goal = "-" if record["goal"] is None else f"{record['goal']:.1f}"
-        numbers = f"{record['seconds']:>8.2f} {record['ratio']:>12.2f} {goal:>6}"
-        calls = [record.get(what) or "-" for what in ("functions", "files")]  # older records
-        numbers += f" {calls[0]:>10} {calls[1]:>6}"
-        lines.append(f"{tree:<28} {record['command']:<12} {numbers}")
+    header = ["tree", "command", "user s", "to imports", "goal", "functions", "files"]
+    rows = [
+        [f"{record['case']} ({record['commit']})", record["command"],
+         number(record["seconds"], 2), number(record["ratio"], 2), number(record["goal"], 1),
+         *(str(record.get(what) or "-") for what in ("functions", "files"))]
+        for record in records
+    ]  # fmt: skip
     shown = dict.fromkeys(f"{record['command']}: {record['line']}" for record in records)
-    return "\n".join([*lines, "", *shown])
+    return "\n".join([columns(header, rows, n_texts=2), "", *shown])
 
 
 def write_table(path: Path) -> None:
@@ -116,11 +113,7 @@ def write_table(path: Path) -> None:
 
 def user_seconds(call: list[str], place: dict[str, Any]) -> float:
     """User CPU seconds of Python with these arguments, children included."""
-    null = subprocess.DEVNULL
-    process = subprocess.Popen([sys.executable, *call], **place, stdout=null, stderr=null)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime
+    return float(usage_of(call, place)[1].ru_utime)
 
 
 def count_calls(words: list[str], place: dict[str, Any]) -> list[int]:

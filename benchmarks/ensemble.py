@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.commands import ROOT
+from benchmarks.harness import ROOT, columns, number, usage_of
 
 SIZES = (25_000, 50_000, 100_000)
 KINDS: dict[str, dict[str, float]] = {
@@ -41,7 +39,7 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     for case, measure in (("fit", _fits), ("demo", _demo), ("trees", _trees)):
         if arguments.only in (None, case):
             for record in measure(arguments.quick):
-                print(f"  {_line(record)}", flush=True)
+                print("  " + "  ".join(_cells(record)), flush=True)
                 found.append({"benchmark": "ensemble", "case": case} | record)
     return found
 
@@ -70,18 +68,11 @@ def _demo(quick: bool) -> list[dict[str, Any]]:
 
 def _command(line: str, **environment: str) -> dict[str, float]:
     """CPU and wall seconds and the highest memory of a command."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")} | environment
-    begin, null = time.perf_counter(), subprocess.DEVNULL
-    process = subprocess.Popen(
-        [sys.executable, "-m", "auucmax", *line.split()],
-        env=environment,
-        stdout=null,
-        stderr=null,
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"auucmax {line} should run, got exit code {process.returncode}.")
+    place = {"env": os.environ | {"PYTHONPATH": str(ROOT / "src")} | environment}
+    begin = time.perf_counter()
+    code, usage = usage_of(["-m", "auucmax", *line.split()], place)
+    if code:
+        raise RuntimeError(f"auucmax {line} should run, got exit code {code}.")
     return {
         "seconds": usage.ru_utime + usage.ru_stime,
         "wall": time.perf_counter() - begin,
@@ -159,22 +150,19 @@ def _lightgbm(X: Any, y: Any, slope: Any, growth: tuple[Any, ...]) -> Callable[[
 
 
 def table_of(records: list[dict[str, Any]]) -> str:
-    """A line for each record, under what its numbers are."""
-    head = f"{'case':<8} {'what':<14} {'rows':>9} {'seconds':>9} {'clock':>8} {'MB':>7} {'goal':>6}"
-    return "\n".join([head, *map(_line, records)])
+    """A line for each record."""
+    header = ["case", "what", "rows", "seconds", "clock", "MB", "goal", "to LightGBM"]
+    return columns(header, list(map(_cells, records)), n_texts=2)
 
 
-def _line(record: dict[str, Any]) -> str:
-    goal = GOALS.get((record["case"], record["rows"]))
-    more = [
-        f"{record[name]:.{digits}f}" if name in record else "-"
+def _cells(record: dict[str, Any]) -> list[str]:
+    unit = " ms" if record["case"] == "trees" else ""
+    numbers = [
+        number(record.get(name), digits)
         for name, digits in (("wall", 1), ("resident_mb", 0))
-    ]
-    last = "-" if goal is None else f"{goal:.0f}"
-    if "ratio" in record:
-        last = f"{record['ratio']:.2f} of LightGBM's"
-    seconds = f"{record['seconds']:.2f}" + (" ms" if record["case"] == "trees" else "")
-    return (
-        f"{record['case']:<8} {record['library']:<14} {record['rows']:>9,} {seconds:>9} "
-        f"{more[0]:>8} {more[1]:>7} {last:>6}"
-    )
+    ]  # fmt: skip
+    goal = GOALS.get((record["case"], record["rows"]))
+    return [
+        record["case"], record["library"], f"{record['rows']:,}",
+        f"{record['seconds']:.2f}{unit}", *numbers, number(goal, 0), number(record.get("ratio"), 2),
+    ]  # fmt: skip

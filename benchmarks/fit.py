@@ -6,18 +6,12 @@ criteo           one fit without selection on rows like those of Criteo-UPLIFT v
                  fit by scikit-learn and by LightGBM
 evaluation       loss and gradient at one point, against the two matrix-vector products X w, X' r
 growth           one fit, the rows doubled from 109 thousand up to all of them
-
-``python -m benchmarks.fit FILE`` prints, from the records of a run, the growth and the memory in
-bytes a row.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,22 +37,22 @@ def cases(*, quick: bool = False) -> list[Case]:
         _case(f"hillstrom {size}", library, 42_693, 22, function, **options)
         for size, grid in ((3, "paper"), (4, "relative"))
         for library, function, options in (
-            ("auucmax by bound", "hillstrom_auucmax", {"grid": grid}),
-            ("TM by 5-fold CV", "hillstrom_tuned", {"size": size}),
-            ("TM", "hillstrom_plain", {}),
+            ("auucmax by bound", "fit:hillstrom_auucmax", {"grid": grid}),
+            ("TM by 5-fold CV", "fit:hillstrom_tuned", {"size": size}),
+            ("TM", "fit:hillstrom_plain", {}),
         )
     ]
     for rows in GROWTH[:1] if quick else SIZES:
         for case, library, function in (
-            ("criteo", "auucmax", "criteo_auucmax"),
-            ("criteo", "TM scikit-learn", "criteo_logistic"),
-            ("criteo", "TM LightGBM", "criteo_lightgbm"),
-            ("evaluation", "auucmax", "evaluation"),
-            ("evaluation", "X w and X' r", "products"),
+            ("criteo", "auucmax", "scale:memory_auucmax"),
+            ("criteo", "TM scikit-learn", "scale:memory_logistic"),
+            ("criteo", "TM LightGBM", "scale:memory_lightgbm"),
+            ("evaluation", "auucmax", "fit:evaluation"),
+            ("evaluation", "X w and X' r", "fit:products"),
         ):
             found.append(_case(case, library, rows, FEATURES, function, rows=rows))
     return found + [
-        _case("growth", "auucmax", rows, FEATURES, "criteo_auucmax", rows=rows)
+        _case("growth", "auucmax", rows, FEATURES, "scale:memory_auucmax", rows=rows)
         for rows in (GROWTH[:2] if quick else GROWTH)
     ]
 
@@ -66,7 +60,7 @@ def cases(*, quick: bool = False) -> list[Case]:
 def _case(
     case: str, library: str, n_rows: int, features: int, function: str, **options: Any
 ) -> Case:
-    return Case(case, library, n_rows, features, f"benchmarks.fit:{function}", options)
+    return Case(case, library, n_rows, features, f"benchmarks.{function}", options)
 
 
 # Hillstrom: scaling is part of every call, reading the data is not. One BLAS thread for all models:
@@ -140,40 +134,13 @@ def two_logistic(X: Any, y: Any, treated: Any, l2: float | None = None) -> list[
     return models
 
 
-# Criteo-like rows: standard normals, so no model needs them scaled.
-
-
-def criteo_auucmax(rows: int) -> Callable[[], Any]:
-    from auucmax import AUUCMax
-
-    X, y, treatment = _criteo(rows)
-    model = AUUCMax(selection=None)
-    return lambda: model.fit(X, y, treatment=treatment)
-
-
-def criteo_logistic(rows: int) -> Callable[[], Any]:
-    X, y, treatment = _criteo(rows)
-    return lambda: two_logistic(X, y, treatment == 1)
-
-
-def criteo_lightgbm(rows: int) -> Callable[[], Any]:
-    from lightgbm import LGBMClassifier
-
-    X, y, treatment = _criteo(rows)
-
-    def call() -> Any:
-        arms = (treatment == 1, treatment == 0)
-        return [LGBMClassifier(verbose=-1).fit(X[arm], y[arm]) for arm in arms]
-
-    return call
-
-
 def evaluation(rows: int) -> Callable[[], Any]:
     """At points near the minimiser, never the same twice: the objective remembers the last one."""
     from auucmax import AUUCMax
     from auucmax.pairs import PairObjective
+    from benchmarks.scale import in_memory
 
-    X, y, treatment = _criteo(rows)
+    X, y, treatment = in_memory(rows)
     part = slice(0, 100_000)
     first = AUUCMax(selection=None).fit(X[part], y[part], treatment=treatment[part]).coef_
     objective, points = PairObjective(X, y, treatment=treatment), _points(first)
@@ -181,20 +148,15 @@ def evaluation(rows: int) -> Callable[[], Any]:
 
 
 def products(rows: int) -> Callable[[], Any]:
-    X, y, _ = _criteo(rows)
+    from benchmarks.scale import in_memory
+
+    X, y, _ = in_memory(rows)
     w, r = np.full(FEATURES, 0.1, dtype=X.dtype), (y - y.mean()).astype(X.dtype)
     return lambda: (X @ w, X.T @ r)
 
 
 def _points(w: Any) -> Iterator[Any]:
     return (w * (1 + 1e-3 * k) for k in count())
-
-
-def _criteo(rows: int) -> tuple[Any, Any, Any]:
-    from auucmax import make_trial
-
-    trial = make_trial(rows, preset="criteo", random_state=0)
-    return np.ascontiguousarray(trial.X.to_numpy()), trial.y, trial.treatment
 
 
 # What the table cannot show.
@@ -220,7 +182,3 @@ def summary(records: list[dict[str, Any]]) -> str:
         if record["case"] in ("criteo", "evaluation")
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(summary(json.loads(Path(sys.argv[1]).read_text())))

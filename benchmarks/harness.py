@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -56,25 +57,54 @@ def run_cases(cases: Iterable[Case], *, benchmark: str) -> list[dict[str, Any]]:
 
 def table_of(records: list[dict[str, Any]], references: dict[str, list[str]]) -> str:
     """Each record with its time as a ratio to the best of each group of reference libraries."""
-    names = list(references)
-    lines = [_line(["case", "library", "rows", "seconds", "peak MB", *names])]
+    rows = []
     for record in records:
-        ratios = []
-        for name in names:
-            rivals = [
+        ratios: list[float | None] = []
+        for rivals in references.values():
+            best = [
                 other["seconds"]
                 for other in records
                 if (other["case"], other["rows"]) == (record["case"], record["rows"])
-                and other["library"] in references[name]
+                and other["library"] in rivals
                 and other["seconds"] is not None
             ]
-            known = rivals and record["seconds"] is not None
-            ratios.append(f"{record['seconds'] / min(rivals):.2f}" if known else "-")
-        seconds = "-" if record["seconds"] is None else f"{record['seconds']:.3f}"
-        memory = "-" if record["peak_mb"] is None else f"{record['peak_mb']:.0f}"
-        row = [record["case"], record["library"], f"{record['rows']:,}", seconds, memory, *ratios]
-        lines.append(_line(row))
+            known = best and record["seconds"] is not None
+            ratios.append(record["seconds"] / min(best) if known else None)
+        names = [record["case"], record["library"], f"{record['rows']:,}"]
+        numbers = [number(record["seconds"], 3), number(record["peak_mb"], 0)]
+        rows.append([*names, *numbers, *(number(ratio, 2) for ratio in ratios)])
+    return columns(["case", "library", "rows", "seconds", "peak MB", *references], rows, n_texts=2)
+
+
+def number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def columns(header: list[str], rows: list[list[str]], *, n_texts: int) -> str:
+    """A table of text: some columns of texts, aligned to the left, and others of numbers.
+
+    >>> print(columns(["case", "s"], [["fit", "1.25"]], n_texts=1))
+    case     s
+    fit   1.25
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place < n_texts else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [header, *rows]
+    ]
     return "\n".join(lines)
+
+
+def usage_of(call: list[str], place: dict[str, Any]) -> tuple[int, Any]:
+    """Exit code, and time and memory of Python with these arguments, children included."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen([sys.executable, *call], **place, stdout=null, stderr=null)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage
 
 
 def measure(case: Case) -> dict[str, Any]:
@@ -128,14 +158,6 @@ class _MemoryWatch:
     @property
     def peak_mb(self) -> float:
         return (self._highest - self._before) / 1e6
-
-
-def _line(cells: list[str]) -> str:
-    widths = [12, 28, 12, 9, 9] + [16] * (len(cells) - 5)
-    return " ".join(
-        cell.ljust(width) if k < 2 else cell.rjust(width)
-        for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.harness import ROOT, columns
+
 EXTRAS = ("plot", "arrow", "lightgbm", "excel", "postgres", "onnx")
 MOST_MB = 700  #: of the base
 LARGE_MB = 10  #: of a package that is listed by itself
@@ -85,27 +86,24 @@ def table_of(records: list[dict[str, Any]]) -> str:
 
     >>> one = {"case": "base", "package": "numpy", "version": "2.4", "mb": 71.4}
     >>> print(table_of([one, one | {"case": "plot", "package": "pillow", "mb": 20.0}]))
-    package                                        MB
-    numpy 2.4                                    71.4
-    base, 1 package                              71.4
-    plot: pillow                                +20.0
+    package             MB
+    numpy 2.4         71.4
+    base, 1 packages  71.4
+    plot: pillow      20.0
     """
     base = [record for record in records if record["case"] == "base"]
-    lines = [_line("package", "MB")]
-    lines += [_line(f"{one['package']} {one['version']}", f"{one['mb']:.1f}") for one in base]
-    n = f"{len(base)} package{'s' if len(base) > 1 else ''}"
-    lines.append(_line(f"base, {n}", f"{sum(one['mb'] for one in base):.1f}"))
-    for extra in dict.fromkeys(one["case"] for one in records if one["case"] != "base"):
-        own = [record for record in records if record["case"] == extra]
-        names = [one["package"] for one in own]
-        more = ", ..." if len(names) > 3 else ""
-        total = f"{sum(one['mb'] for one in own):+.1f}"
-        lines.append(_line(f"{extra}: {', '.join(names[:3])}{more}", total))
-    return "\n".join(lines)
+    rows = [[f"{one['package']} {one['version']}", f"{one['mb']:.1f}"] for one in base]
+    for case, own in _by_case(records).items():
+        names = ", ".join([one["package"] for one in own][:3]) + (", ..." if len(own) > 3 else "")
+        label = f"base, {len(base)} packages" if case == "base" else f"{case}: {names}"
+        rows.append([label, f"{sum(one['mb'] for one in own):.1f}"])
+    return columns(["package", "MB"], rows, n_texts=1)
 
 
-def _line(name: str, number: str) -> str:
-    return f"{name:<42} {number:>6}"
+def _by_case(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Records of the base, and of what each extra adds."""
+    cases = dict.fromkeys(record["case"] for record in records)
+    return {case: [record for record in records if record["case"] == case] for case in cases}
 
 
 def summary_table(records: list[dict[str, Any]]) -> str:
@@ -120,18 +118,18 @@ def summary_table(records: list[dict[str, Any]]) -> str:
     | **base, 2 packages** | **73** |
     | extra `plot` | +20 |
     """
-    base = [record for record in records if record["case"] == "base"]
-    large = [record for record in base if record["mb"] >= LARGE_MB]
+    base, *extras = _by_case(records).items()
+    large = [record for record in base[1] if record["mb"] >= LARGE_MB]
     lines = ["| package | MB |", "|---|---|"]
     lines += [f"| {one['package']} {one['version']} | {one['mb']:.0f} |" for one in large]
-    rest = len(base) - len(large)
-    others = sum(one["mb"] for one in base if one not in large)
+    rest = len(base[1]) - len(large)
+    others = sum(one["mb"] for one in base[1] if one not in large)
     lines.append(f"| {rest} other{'s' if rest > 1 else ''} | {others:.0f} |")
-    total = sum(one["mb"] for one in base)
-    lines.append(f"| **base, {len(base)} packages** | **{total:.0f}** |")
-    for extra in dict.fromkeys(one["case"] for one in records if one["case"] != "base"):
-        added = sum(one["mb"] for one in records if one["case"] == extra)
-        lines.append(f"| extra `{extra}` | {added:+.0f} |")
+    total = sum(one["mb"] for one in base[1])
+    lines.append(f"| **base, {len(base[1])} packages** | **{total:.0f}** |")
+    lines += [
+        f"| extra `{extra}` | {sum(one['mb'] for one in own):+.0f} |" for extra, own in extras
+    ]
     return "\n".join(lines)
 
 

@@ -4,8 +4,8 @@ fit     AUUC-max in memory and from Parquet files, without a choice of the norm 
         two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
         forest where it takes less than minutes
 command ``auucmax fit`` with its defaults, and of AUUC-max alone, from Parquet and from CSV
-larger  a table of 29 GB, larger than memory: ``auucmax fit`` on a sample of it, the SQL of the
-        model over all rows by DuckDB, which may use 4 GB, and ``auucmax target`` over all rows
+larger  a table of 29 GB, larger than memory: ``auucmax fit`` on a sample of it, and ``auucmax
+        target`` over all rows
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
         from a cached DataFrame: AUUC-max packs its columns, Spark ML assembles them to vectors and
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from benchmarks.fit import CRITEO_ROWS, FEATURES, two_logistic
 from benchmarks.harness import Case
@@ -42,19 +43,21 @@ REFERENCES = {
     "to TM LightGBM": ["TM LightGBM"],
     "to in memory": ["auucmax"],
 }
-LIBRARIES = {
-    "auucmax": "memory_auucmax",
-    "auucmax as it comes": "memory_searched",
-    "auucmax from Parquet": "stream_auucmax",
-    "auucmax as it comes, from Parquet": "stream_searched",
-    "TM scikit-learn": "memory_logistic",
-    "TM LightGBM": "memory_lightgbm",
+SEARCHED = {"selection": "cv"}
+#: Library -> function, and its options.
+LIBRARIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "auucmax": ("memory_auucmax", {}),
+    "auucmax as it comes": ("memory_auucmax", SEARCHED),
+    "auucmax from Parquet": ("stream_auucmax", {}),
+    "auucmax as it comes, from Parquet": ("stream_auucmax", SEARCHED),
+    "TM scikit-learn": ("memory_logistic", {}),
+    "TM LightGBM": ("memory_lightgbm", {}),
 }
-
-LARGER = {
-    "auucmax fit on a sample": "larger_fit",
-    "SQL over all rows": "larger_scores",
-    "auucmax target, all rows": "larger_list",
+ON_SPARK: dict[str, tuple[str, dict[str, Any]]] = {
+    "auucmax on Spark": ("spark_auucmax", {}),
+    "auucmax as it comes, on Spark": ("spark_auucmax", SEARCHED),
+    "TM Spark ML": ("spark_logistic", {}),
+    "TM Spark ML, assembled": ("spark_logistic", {"assembled": True}),
 }
 
 
@@ -62,34 +65,28 @@ def cases(*, quick: bool = False) -> list[Case]:
     """All cases; ``quick``: the smallest size."""
     sizes = SIZES[:1] if quick else SIZES
     found = [
-        _case("fit", library, rows, function)
+        _case("fit", library, rows, function, **options)
         for rows in sizes
-        for library, function in LIBRARIES.items()
+        for library, (function, options) in LIBRARIES.items()
     ]
     found.append(_case("fit", "CausalML uplift forest", FOREST_ROWS, "forest"))
     for kind in ("parquet", "csv"):
         for model in ("auto", "auucmax"):
             label = f"auucmax fit -m {model}, {kind}"
             found.append(_case("command", label, sizes[-1], "command", kind=kind, model=model))
-    spark = sizes if quick else SIZES[1:]
-    for rows in spark:
-        found += [
-            _case("spark", "auucmax on Spark", rows, "spark_auucmax"),
-            _case("spark", "auucmax as it comes, on Spark", rows, "spark_searched"),
-            _case("spark", "TM Spark ML", rows, "spark_logistic"),
-            _case("spark", "TM Spark ML, assembled", rows, "spark_logistic", assembled=True),
-        ]
+    found += [
+        _case("spark", library, rows, function, **options)
+        for rows in (sizes if quick else SIZES[1:])
+        for library, (function, options) in ON_SPARK.items()
+    ]
     if not quick:
-        found += [
-            _case("stream", "auucmax from Parquet", STREAM_ROWS, "stream_auucmax"),
-            _case("stream", "AUUC and certificate", STREAM_ROWS, "stream_evaluation"),
-            Case(
-                "larger", "auucmax fit on a sample", WIDE_ROWS, WIDE, f"{__name__}:larger_fit", {}
-            ),
-            Case(
-                "larger", "auucmax target, all rows", WIDE_ROWS, WIDE, f"{__name__}:larger_list", {}
-            ),
-        ]
+        found.append(_case("stream", "auucmax from Parquet", STREAM_ROWS, "stream_auucmax"))
+        found.append(_case("stream", "AUUC and certificate", STREAM_ROWS, "stream_evaluation"))
+        for library, function in (
+            ("auucmax fit on a sample", "larger_fit"),
+            ("auucmax target, all rows", "larger_list"),
+        ):
+            found.append(Case("larger", library, WIDE_ROWS, WIDE, f"{__name__}:{function}", {}))
     return found
 
 
@@ -101,18 +98,12 @@ def _case(case: str, library: str, rows: int, function: str, **more: Any) -> Cas
 # In memory
 
 
-def memory_auucmax(rows: int) -> Callable[[], Any]:
+def memory_auucmax(rows: int, selection: str | None = None) -> Callable[[], Any]:
     from auucmax import AUUCMax
 
     X, y, treatment = in_memory(rows)
-    return lambda: AUUCMax(selection=None).fit(X, y, treatment=treatment)
-
-
-def memory_searched(rows: int) -> Callable[[], Any]:
-    from auucmax import AUUCMax
-
-    X, y, treatment = in_memory(rows)
-    return lambda: AUUCMax(random_state=0).fit(X, y, treatment=treatment)
+    model = AUUCMax(selection=selection, random_state=0)
+    return lambda: model.fit(X, y, treatment=treatment)
 
 
 def memory_logistic(rows: int) -> Callable[[], Any]:
@@ -155,18 +146,11 @@ def in_memory(rows: int) -> tuple[Any, Any, Any]:
 # From the disk
 
 
-def stream_auucmax(rows: int) -> Callable[[], Any]:
+def stream_auucmax(rows: int, selection: str | None = None) -> Callable[[], Any]:
     from auucmax import AUUCMax
 
     stream = streamed(rows)
-    return lambda: AUUCMax(selection=None).fit(stream)
-
-
-def stream_searched(rows: int) -> Callable[[], Any]:
-    from auucmax import AUUCMax
-
-    stream = streamed(rows)
-    return lambda: AUUCMax(random_state=0).fit(stream)
+    return lambda: AUUCMax(selection=selection, random_state=0).fit(stream)
 
 
 def stream_evaluation(rows: int) -> Callable[[], Any]:
@@ -273,26 +257,6 @@ def larger_fit() -> Callable[[], Any]:
     return partial(run_fit, people, people.with_suffix(".auucmax"), "-m", "tm", "--id", "person")
 
 
-def larger_scores() -> Callable[[], Any]:
-    """Scores of all rows in a Parquet file, by the SQL of the model."""
-    import duckdb
-
-    from auucmax import load
-
-    people = wide_rows()
-    model, scores = load(people.with_suffix(".auucmax")), people.with_suffix(".scores")
-
-    def call() -> None:
-        with duckdb.connect() as db:
-            db.execute("SET memory_limit = '4GB'; SET preserve_insertion_order = false")
-            db.execute(f"CREATE VIEW people AS FROM '{people}/*.parquet'")
-            sql = model.to_sql(table="people", keep=["person"])
-            db.execute(f"COPY ({sql}) TO '{scores}' (FORMAT parquet)")
-            assert db.sql(f"SELECT count(*) FROM '{scores}'").fetchone() == (WIDE_ROWS,)
-
-    return call
-
-
 def larger_list() -> Callable[[], Any]:
     """The best 30% of all rows in a Parquet file, by the command."""
     from auucmax.cli import app
@@ -306,19 +270,11 @@ def larger_list() -> Callable[[], Any]:
 # On Spark
 
 
-def spark_auucmax(rows: int) -> Callable[[], Any]:
+def spark_auucmax(rows: int, selection: str | None = None) -> Callable[[], Any]:
     from auucmax import AUUCMax, spark
 
-    frame = _spark_frame(rows)
-    model = AUUCMax(selection=None)
+    frame, model = _spark_frame(rows), AUUCMax(selection=selection, random_state=0)
     return lambda: spark.fit(frame, treatment="treatment", outcome="visit", model=model)
-
-
-def spark_searched(rows: int) -> Callable[[], Any]:
-    from auucmax import spark
-
-    frame = _spark_frame(rows)
-    return lambda: spark.fit(frame, treatment="treatment", outcome="visit")
 
 
 def spark_logistic(rows: int, assembled: bool = False) -> Callable[[], Any]:
@@ -412,3 +368,53 @@ def guide(records: list[dict[str, Any]]) -> str:
                     memory = "" if case == "spark" else f"{record['resident_mb']:,.0f}"
                     lines.append(f"| {n:,} | {label} | {record['seconds']:.2f} | {memory} |")
     return "\n".join(lines)
+
+
+# The picture: seconds and memory of one fit, by rows.
+
+# Colours of Okabe and Ito, which colour-blind people tell apart.
+STYLES = {
+    "auucmax": ("AUUC-max, in memory", "#0072B2", "-", "o"),
+    "auucmax from Parquet": ("AUUC-max, from Parquet", "#0072B2", "--", "s"),
+    "TM scikit-learn": ("two logistic regressions, scikit-learn", "#E69F00", "-", "o"),
+    "TM LightGBM": ("two boosted models, LightGBM", "#009E73", "-", "o"),
+    "CausalML uplift forest": ("uplift forest, CausalML", "#CC79A7", "", "D"),
+    "auucmax on Spark": ("AUUC-max, Spark", "#56B4E9", "-", "^"),
+    "TM Spark ML": ("two logistic regressions, Spark ML", "#D55E00", "-", "^"),
+}
+NOT_ALL = ("auucmax on Spark", "TM Spark ML", "CausalML uplift forest")  # in other processes
+
+
+def draw(records: list[dict[str, Any]]) -> Figure:
+    """Seconds on the left, on logarithmic axes, resident memory on the right."""
+    figure = Figure(figsize=(10, 5.2), layout="constrained")
+    time, memory = figure.subplots(1, 2)
+    for library, (label, colour, line, marker) in STYLES.items():
+        known = sorted(
+            (record["rows"], record["seconds"], record["resident_mb"])
+            for record in records
+            if record["library"] == library
+            and record["case"] in ("fit", "stream", "spark")
+            and record["seconds"] is not None
+        )
+        if not known:
+            continue
+        rows, seconds, resident = zip(*known, strict=True)
+        style: Any = {"color": colour, "ls": line, "marker": marker, "ms": 5, "label": label}
+        time.plot(rows, seconds, **style)
+        if library not in NOT_ALL:
+            memory.plot(rows, resident, **style)
+    time.set_yscale("log")
+    memory.set_ylim(0, None)
+    for ax, title in ((time, "one fit, seconds"), (memory, "resident memory of the process, MB")):
+        ax.set_xscale("log")
+        ax.set_xticks([1e5, 1e6, 1.4e7, 1e8], ["100k", "1M", "14M", "100M"])
+        ax.xaxis.minorticks_off()
+        ax.set_xlabel("rows, 12 columns")
+        ax.set_title(title, loc="left", fontsize=10)
+        ax.yaxis.set_major_formatter(lambda value, place: f"{value:g}")
+        ax.grid(axis="y", color="0.9")
+        ax.spines[["top", "right"]].set_visible(False)
+    handles, labels = time.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
+    return figure

@@ -46,8 +46,8 @@ def test_an_extra_counts_what_it_adds(site, monkeypatch):
     ]  # fmt: skip
     assert [line.split() for line in install.table_of(records).splitlines()[1:]] == [
         ["large-one", "1", "2.5"],
-        ["base,", "1", "package", "2.5"],
-        ["plot:", "small-one", "+0.0"],
+        ["base,", "1", "packages", "2.5"],
+        ["plot:", "small-one", "0.0"],
     ]
 
 
