@@ -37,21 +37,13 @@ from auucmax.metrics.levels import Levels
 from auucmax.model.registry import COMPARABLE, check_able
 from auucmax.results import Kind
 
-PathLike = str | os.PathLike[str]
-Measures = dict[str, Any]  #: None where something was not measured, by the names in RESULT
-
-#: What is measured, by type; "int64" is always known.
-MEASURED = dict.fromkeys(
+#: What is measured of a model on a split, by type. All but "int64" may be missing.
+RESULT = dict.fromkeys(
     ("auuc", "standard_error", "gain", "gain_standard_error", "effect", "fit_seconds"), "float64"
-)
-RESULT = MEASURED | {"n_parameters": "Int64", "n_train": "int64", "n_test": "int64"}
-RESULT["error"] = "object"
+) | {"n_parameters": "Int64", "n_train": "int64", "n_test": "int64", "error": "object"}
 
 _VERSION = {"auucmax_compare": 3}
 _MARK = b'{"auucmax_compare": 3, '  # each line of a file begins so
-
-#: A model and its split, what was measured, and the first warning of each category.
-Done = tuple[str, int, Measures, dict[type[Warning], str]]
 
 
 def compare(
@@ -62,7 +54,7 @@ def compare(
     test_size: float = 0.3,
     random_state: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
-    resume: PathLike | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Comparison:
     """Compare models by AUUC over random splits of a trial.
 
@@ -227,10 +219,15 @@ def _estimator(model: Any, trial: Trial, seed: int) -> Any:
     return model
 
 
-def _fit(name: str, model: Any, seed: int, trial: Trial, test_size: float) -> Done:
-    """Fit, score and evaluate one model on one split; errors are recorded, not raised."""
+def _fit(
+    name: str, model: Any, seed: int, trial: Trial, test_size: float
+) -> tuple[str, int, dict[str, Any], dict[type[Warning], str]]:
+    """Fit, score and evaluate one model on one split; errors are recorded, not raised.
+
+    Returns the model and its split, what was measured, and the first warning of each category.
+    """
     train, test = trial.split(test_size, random_state=seed)
-    result: Measures = dict.fromkeys(RESULT)
+    result: dict[str, Any] = dict.fromkeys(RESULT)
     result["n_train"] = train.n_rows
     if test.randomised is not None:
         test = test.take(test.randomised)
@@ -267,11 +264,11 @@ def _fit(name: str, model: Any, seed: int, trial: Trial, test_size: float) -> Do
     return name, seed, result, {w.category: str(w.message) for w in reversed(caught)}
 
 
-def _read(path: Path) -> list[Measures]:
+def _read(path: Path) -> list[dict[str, Any]]:
     """Read the lines of a file, dropping an incomplete last line."""
     data = path.read_bytes() if path.exists() else b""
     *lines, torn = data.split(b"\n")
-    found: list[Measures] = []
+    found: list[dict[str, Any]] = []
     try:
         # A file of the user's own must neither grow nor lose its last line.
         if not _MARK.startswith(torn[: len(_MARK)]):
