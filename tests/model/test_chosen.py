@@ -121,6 +121,15 @@ def test_uplifts_of_the_own_people_add_up_to_the_gain(model, tied_model, share):
     assert not model.target(own.head(500), share=0.3).is_own
 
 
+def test_the_average_effect_is_not_that_of_other_people(model, new):
+    older = new[~(new["age"] < 30)]
+    (shift,) = model.target(older, share=0.3).shifts
+    assert shift.is_large
+    assert not shift.is_unlike
+    assert model.target(older, share=0.3).plan.gain is not None
+    assert model.target(older, share=1).plan.missing == Why.UNLIKE_TRIAL
+
+
 def test_people_unlike_those_of_the_trial(model, new):
     old = new.assign(age=78.0)
     found = model.target(old, share=0.3)

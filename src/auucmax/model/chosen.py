@@ -244,7 +244,10 @@ def target(
             terms = share_as_budget(evidence.policy.curve, terms, n)
         choice, spend, missing = _choose_arms(evidence, terms, uplift, within, worth)
     used = (np.array(choice.counts) > 0) | (at(evidence.policy.curve, spend)[0] > 0)
-    if sum(choice.counts) and any(shifts[k].is_unlike for k in np.flatnonzero(used)):
+    # Everybody gains the average effect only where scores are distributed as in the trial.
+    all_others = one_arm and choice.counts[0] == n and parts is None and shifts[0].is_large
+    unlike = any(shifts[k].is_unlike for k in np.flatnonzero(used)) or all_others
+    if sum(choice.counts) and unlike:
         missing = Why.UNLIKE_TRIAL
     plan = plan_at(evidence, terms, n, spend, counts=choice.counts, missing=missing, parts=parts)
     chosen = np.flatnonzero(choice.arm >= 0)
