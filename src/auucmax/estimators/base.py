@@ -210,9 +210,7 @@ class UpliftEstimator(BaseEstimator):
         treatment = check_treatment_given(treatment)
         matrix = self._check_rows(X, ensure_min_samples=2)
         _check_size(matrix)
-        outcome = check_column(y, "y", _num_samples(matrix), than="X")
-        treated = check_treatment(treatment, len(outcome), control=self.control)
-        weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        outcome, treated, weight = self._check_columns(matrix, y, treatment, sample_weight)
         if weight is not None and not weight.all():  # rows of weight 0 are no rows
             kept = np.flatnonzero(weight > 0)
             matrix, outcome, treated = _safe_indexing(matrix, kept), outcome[kept], treated[kept]
@@ -271,6 +269,15 @@ class UpliftEstimator(BaseEstimator):
         finite = "allow-nan" if self._allows_missing else True
         kinds = [np.float64, np.float32]  # others become float64
         return validate_data(self, X, dtype=kinds, ensure_all_finite=finite, **how)
+
+    def _check_columns(
+        self, X: Any, y: Any, treatment: Any, sample_weight: Any
+    ) -> tuple[Floats, Bools, Floats | None]:
+        """Validated outcome, treatment and weights of the rows of X."""
+        outcome = check_column(y, "y", _num_samples(X), than="X")
+        treated = check_treatment(treatment, len(outcome), control=self.control)
+        weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        return outcome, treated, weight
 
     @property
     def _allows_missing(self) -> bool:

@@ -39,20 +39,20 @@ class OverBaseModel(UpliftEstimator):
     _adds_columns: ClassVar[bool] = False
 
     def _check_rows(self, X: Any, **how: Any) -> Any:
-        own, is_class = self.estimator, isinstance(self.estimator, type)
-        if own is not None and (
-            is_class or not (hasattr(own, "fit") and hasattr(own, "get_params"))
-        ):
+        own = self.estimator
+        if own is None:
+            return super()._check_rows(X, **how)
+        if isinstance(own, type) or not (hasattr(own, "fit") and hasattr(own, "get_params")):
             raise InputError(
                 "estimator", "a scikit-learn classifier or regressor", repr(own),
                 "Pass an instance, such as LogisticRegression(), or None for the default.",
             )  # fmt: skip
         plain = issparse(X) or (not hasattr(X, "columns") and np.asarray(X).dtype.kind in "biufc")
-        if own is not None and not self._adds_columns and not plain:
+        if not self._adds_columns and not plain:
             rows = X if hasattr(X, "shape") else np.asarray(X)
             return validate_data(self, rows, skip_check_array=True, **how)
-        if own is not None:  # the model decides whether values may be missing
-            how["ensure_all_finite"] = "allow-nan"
+        # The model decides whether values may be missing.
+        how["ensure_all_finite"] = "allow-nan"
         return validate_data(self, X, dtype=[np.float64, np.float32], **how)
 
     def _fit_model(self, default: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
@@ -77,10 +77,9 @@ class OverBaseModel(UpliftEstimator):
             parts.append(Part(weight, link, intercept, np.ravel(model.coef_)))
         self.formula_ = Formula(tuple(parts), constant=constant)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = _allows_nan(self.estimator)
-        return tags
+    @property
+    def _allows_missing(self) -> bool:
+        return _allows_nan(self.estimator)
 
 
 class OverOneModel(OverBaseModel):

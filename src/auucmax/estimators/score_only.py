@@ -15,9 +15,7 @@ from auucmax._errors import InputError
 from auucmax._validation import (
     Floats,
     check_column,
-    check_treatment,
     check_treatment_given,
-    check_weight,
 )
 from auucmax.data.hashing import Checksum
 from auucmax.estimators.base import UpliftEstimator, count_parameters
@@ -93,10 +91,8 @@ class ScoreOnly(UpliftEstimator):
         Parameters are those of every estimator, but X may hold whatever the model takes.
         """
         self._check_parameters()
-        outcome = check_column(y, "y", _num_samples(X), than="X")
         given = check_treatment_given(treatment)
-        treated = check_treatment(given, len(outcome), control=self.control)
-        weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        outcome, treated, weight = self._check_columns(X, y, given, sample_weight)
         if self.fit_with is None:
             return self
         validate_data(self, X, skip_check_array=True)  # remembers the columns
