@@ -123,8 +123,7 @@ class DealtUnits(NamedTuple):
 
 def check_whole_clusters(clusters: NDArray[Any], part: NDArray[Any], what: str) -> None:
     """Raise an InputError for clusters with rows in several folds or chunks."""
-    pairs = pd.DataFrame({"cluster": clusters, "part": part}).drop_duplicates()
-    if beyond := pairs.loc[pairs["cluster"].duplicated(), "cluster"].nunique():
+    if beyond := int((pd.Series(part).groupby(clusters).nunique() > 1).sum()):
         raise InputError(
             "groups", f"clusters that each lie in one {what}", f"{beyond} that reach into another",
             f"Assign whole clusters to a {what}: models must not know the rows that judge them.",

@@ -265,15 +265,11 @@ def histogram_betting_bounds(
         counts = counts - drawn
         parts.append(_bet_rows(drawn)._replace(mixed=mixed if mixed.any() else None))
     lower, bin_gap = one_size_bounds(pilot, parts, level, n_dealings, then)
-    sums = (responders - pilot.shift * rows) / rows.sum(axis=1, keepdims=True)
+    shifted = histogram.ranked.less(pilot.shift)
+    estimates = shifted.area(), shifted.area() - shifted.effect() / 2
     auuc, gain = (
-        LowerBound(
-            "betting-fixed",
-            lower=low,
-            estimate=float((sums[1] - sums[0]) @ (histogram.below() - centre)),
-            delta=delta,
-        )
-        for low, centre in zip(lower, CENTRES, strict=True)
+        LowerBound("betting-fixed", low, estimate, delta)
+        for low, estimate in zip(lower, estimates, strict=True)
     )
     return auuc, gain, bin_gap
 
@@ -435,7 +431,7 @@ def progressive_certificate(
         n_models=len(judged),
         trained_on=(shares[0], shares[-1]),
         outcome_range=(low, high),
-        n_candidates=int(n_candidates),
+        n_candidates=n_candidates,
         propensity=propensity_range(chance),
         grouped=groups is not None,
     )

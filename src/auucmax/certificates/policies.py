@@ -169,7 +169,7 @@ def certify_policy(
         n_rows=n_rows,
         n_models=len(judged),
         outcome_range=(low, high),
-        n_candidates=int(n_candidates),
+        n_candidates=n_candidates,
         propensity=propensity_range(None if propensity is None else np.concatenate(propensity)),
     )
 

@@ -184,11 +184,6 @@ class BinnedLevels(Levels):
         some = round(self.sums[0, :, 1].sum()), round(self.sums[1, :, 1].sum())
         return Support("binary", n, some, (n[0] - some[0], n[1] - some[1]))
 
-    def below(self) -> Floats:
-        """Share of all rows below each bin, plus half of the rows in it; (B,)."""
-        ranked = self.sums[:, :, 0].sum(axis=0)
-        return (np.cumsum(ranked) - ranked / 2) / ranked.sum()
-
     def auuc_error(self, ranking: RankingKind = "joint") -> float:
         """Bound on the difference between :meth:`auuc` and the AUUC of the exact scores.
 
