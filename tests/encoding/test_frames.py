@@ -241,7 +241,7 @@ class DataFrame:
         (DataFrame(), r"got DataFrame\. Pass a frame of pandas"),
         ("rows.csv", "got str. Pass a frame .*; files are read by auucmax.data.read_table"),
         (pl.Series([1]), r"got Series\. Pass a frame"),
-        (pa.table([[1], [2]], names=["a", "a"]), r"different names, got 'a' more than once"),
+        (pa.table([[1], [2]], names=["a", "a"]), r"unique column names, got"),
         (lambda: duckdb.sql("SELECT 1 AS a, 2 AS a"), r"different names, got 'a' more than once"),
         (pd.DataFrame([[1, 2]], columns=["1", 1]), r"different names, got '1' more than once"),
     ],

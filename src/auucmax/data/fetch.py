@@ -287,14 +287,11 @@ def _jobs_source(split: int | None, part: str) -> DataFile:
 
 
 def _recode(column: pd.Series, levels: Sequence[str]) -> NDArray[np.intp]:
-    """Index of each value in ``levels``; values may also be given as indices."""
-    index, values = pd.factorize(column.to_numpy(), use_na_sentinel=False)
-    keys = [str(value).strip().lower().removesuffix(".0") for value in values]
-    codes = {level.lower(): k for k, level in enumerate(levels)}
-    codes |= {str(k): k for k in range(len(levels))}
-    if unknown := [key for key in keys if key not in codes]:
-        raise ValueError(f"column {column.name} has the values {listed(unknown)}")
-    return np.array([codes[key] for key in keys])[index]
+    """Positions of the values among the levels, as which they may also be numbered."""
+    if not pd.api.types.is_numeric_dtype(column):
+        places = {level.lower(): k for k, level in enumerate(levels)}
+        column = column.str.strip().str.lower().map(places)
+    return column.to_numpy(dtype=np.intp)
 
 
 def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:

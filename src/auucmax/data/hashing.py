@@ -14,7 +14,6 @@ from auucmax._validation import Floats
 Hashes = NDArray[np.uint64]
 
 MODULUS = 2**53  #: of checksums: whole numbers that JSON holds
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")  # as objects
 
 
 def numbers_for(X: Any) -> NDArray[Any]:
@@ -26,8 +25,7 @@ def numbers_for(X: Any) -> NDArray[Any]:
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(values)
     for place in range(frame.shape[1]):
         column = frame.iloc[:, place]
-        kind = pd.api.types.infer_dtype(column, skipna=True)
-        if pd.api.types.is_numeric_dtype(column) or kind in _NUMBERS:
+        if pd.api.types.is_numeric_dtype(column):
             columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
             continue
         try:

@@ -74,10 +74,7 @@ def is_frame(table: Any) -> bool:
         return False
     import narwhals.stable.v2 as nw
 
-    try:
-        return isinstance(nw.from_native(table, pass_through=True), (nw.DataFrame, nw.LazyFrame))
-    except nw.exceptions.DuplicateError:  # of an Arrow table: frame_of raises an error
-        return True
+    return isinstance(nw.from_native(table, pass_through=True), (nw.DataFrame, nw.LazyFrame))
 
 
 def as_given(frame: pd.DataFrame, table: Any, keys: Collection[str | None] = ()) -> Any:
@@ -127,10 +124,7 @@ def _known(table: Any) -> tuple[Any, list[str]]:
             f"frame of pandas or polars, an Arrow table or a DuckDB relation; files are read by "
             f"auucmax.data.read_table."
         )
-    try:
-        known: Any = nw.from_native(table)
-    except nw.exceptions.DuplicateError:  # of an Arrow table
-        return None, list(table.column_names)
+    known: Any = nw.from_native(table)
     if known.implementation.is_spark_like():
         raise ValueError(
             "the table should be in one machine's memory, got a DataFrame of Spark. Use "

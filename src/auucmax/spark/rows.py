@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auucmax._optional import import_optional
-from auucmax._validation import listed
 from auucmax.data.tables import TableError, check_columns
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns, changed_message
@@ -272,20 +270,6 @@ def _added(pickles: Sequence[bytes]) -> Any:
     return totals
 
 
-def check_told_apart(
-    frame: DataFrame, names: Sequence[str], columns: Sequence[str] | None = None
-) -> None:
-    """Raise a TableError for ambiguous column names, as after a join."""
-    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    as_spark: Callable[[str], str] = str if exact else str.casefold
-    times = Counter(map(as_spark, frame.columns if columns is None else columns))
-    if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
-        raise TableError(
-            f"{NAME} should have each column once, ignoring case, got {listed(twice)} more than "
-            f"once. Rename or drop the others."
-        )
-
-
 def arrow_columns(
     frame: DataFrame,
     features: Sequence[str],
@@ -300,7 +284,6 @@ def arrow_columns(
     types = import_optional("pyspark.sql.pandas.types", extra="spark")
     columns = list(dict.fromkeys([*features, outcome, treatment]))
     check_columns(columns, frame.columns, NAME)
-    check_told_apart(frame, columns)
     typed = [name for name in columns if not raw or name in (outcome, treatment)]
     schema = types.to_arrow_schema(frame.select(*map(quoted, typed)).schema)
     return ArrowColumns.of(

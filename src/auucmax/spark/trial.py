@@ -33,7 +33,6 @@ from auucmax.spark.rows import (
     arrow_columns,
     blocks,
     cached,
-    check_told_apart,
     map_batches,
     partition,
     quoted,
@@ -191,8 +190,8 @@ def score(
     if isinstance(model, UpliftModel):
         predict = model.scored
         added = model.score_names
-    kept = [name for name in df.columns if name not in added]
-    check_told_apart(df, added, [*kept, *added])
+    taken = {name.casefold() for name in added}
+    kept = [name for name in df.columns if name.casefold() not in taken]
 
     def add_scores(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -313,11 +312,6 @@ def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
 
 def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> list[str]:
     """The columns that a fitted model needs."""
-    if not callable(getattr(model, "predict", None)):
-        raise TableError(
-            f"score should be the name of a column or a fitted model, got {model!r:.50}. Pass one "
-            f"of these."
-        )
     names = features
     if names is None and isinstance(model, UpliftModel):
         names = model.columns
@@ -329,5 +323,4 @@ def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -
             "columns in the order in which it was fitted."
         )
     check_columns(list(names), df.columns, NAME)
-    check_told_apart(df, list(names))
     return [str(name) for name in names]
