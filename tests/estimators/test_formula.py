@@ -137,7 +137,7 @@ def slow(trees, x):
 def quick(forest, rows):
     """The compiled pass, for however few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("COMPILE_STEPS", 0), ("READY_STEPS", 0)):
+        for name, value in (("COMPILE_STEPS", 0), ("READY_STEPS", 0), ("FEW_STEPS", 0)):
             patch.setattr(formula, name, value)
         patch.setattr(formula, "_THREAD_ROWS", 70)
         return forest.predict(rows)
@@ -222,3 +222,23 @@ def test_unsound_trees_are_refused(fitted):
             replace(found, **change).check(X.shape[1])
     with pytest.raises(ValueError, match="should be nodes that lead to leaves"):
         found.check(2)
+
+
+def test_batches_after_a_million_steps_take_the_compiled_pass(fitted, monkeypatch):
+    """As one call of all their rows would; a few rows never do."""
+    model, X = fitted
+    forest = trees_of(model.booster_)
+    steps = len(X) * len(forest.roots) * forest.depth
+    for name, value in (("READY_STEPS", 3 * steps), ("COMPILE_STEPS", 3 * steps)):
+        monkeypatch.setattr(formula, name, value)
+    monkeypatch.setattr(formula, "_numpy_steps", 0)
+    slowly = []
+    original = type(forest).predict_slow
+    monkeypatch.setattr(
+        type(forest), "predict_slow", lambda own, rows: slowly.append(1) or original(own, rows)
+    )
+    found = [forest.predict(X) for _ in range(4)]
+    assert len(slowly) == 2
+    assert all(np.array_equal(one, found[0]) for one in found)
+    forest.predict(X[:3])
+    assert len(slowly) == 3

@@ -24,10 +24,12 @@ from auucmax._validation import Bools, Floats
 from auucmax.rows.base import n_threads
 
 MOST_STEPS = 2_000_000  #: of a row through all trees
-COMPILE_STEPS = 20_000_000  #: of all rows through all trees: from so many on, numba
+COMPILE_STEPS = 20_000_000  #: of all rows so far through all trees: from so many on, numba
 READY_STEPS = 1_000_000  #: the same where numba is there already, as after trees were grown
+FEW_STEPS = 20_000  #: of some rows: numpy takes these as quickly, whatever came before
 _NODES = 16_384  # nodes, of rows and trees, that numpy steps on together: they stay in the cache
 _THREAD_ROWS = 16_384  # rows that a thread takes
+_numpy_steps = 0  # of all rows so far: many batches take as long as one of all their rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +74,12 @@ class TreeScores:
 
         Uses numpy, or compiled code once there are enough rows to make up for loading numba.
         """
+        global _numpy_steps
+        steps = len(X) * len(self.roots) * self.depth
+        if steps >= FEW_STEPS:
+            _numpy_steps += steps
         enough = READY_STEPS if "numba" in sys.modules else COMPILE_STEPS
-        if len(X) * len(self.roots) * self.depth < enough:
+        if steps < FEW_STEPS or _numpy_steps < enough:
             return self.predict_slow(X)
         from auucmax.estimators.trees_kernel import walk
 
