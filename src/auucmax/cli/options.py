@@ -114,7 +114,7 @@ COLUMNS: Group = (
            "group are kept together; intervals and guarantees account for it.", metavar="COLUMN"),
     shared("propensity", str | None, "Column with the design probability of treatment, if it "
            "differed between rows. With several arms, one column per arm, as in "
-           "\"A=col1,B=col2\". The word chance alone stands for columns named \"chance LABEL\".",
+           "\"A=col1,B=col2\"; chance means the columns \"chance A\", \"chance B\" and so on.",
            metavar="COLUMN"),
     shared("features", list[str] | None, "Columns that the model may use, separated by commas. "
            "Default: all other columns.", metavar="COLUMNS"),
@@ -139,8 +139,8 @@ COLUMNS: Group = (
 SOURCE: Group = (
     shared("query", str | None, "SELECT statement or table name in a database.", "-q",
            metavar="SQL"),
-    shared("decimal", str | None, "Decimal sign in a CSV file, if it cannot be inferred from the "
-           "numbers.", metavar=".|,"),
+    shared("decimal", str | None, "Decimal sign of a CSV file, if its numbers can be read in two "
+           "ways, such as 1,234.", metavar=".|,"),
     shared("encoding", str | None, "Encoding of a CSV file that is not UTF-8, such as latin-1, "
            "cp1252 or utf-16.", metavar="NAME"),
 )  # fmt: skip

@@ -135,7 +135,7 @@ def _(found: Assignment) -> Brief:
         f"Assigned {words.people(found.n_people)}: {words.counts(found.arms, found.counts)}.",
         facts,
         next_step=later,
-        details=[("Assignment id", f"{found.rule}, also in the list's column rule")],
+        details=[("Assignment id", f"{found.rule}, also in column 'rule' of the list")],
     )
 
 
@@ -164,7 +164,7 @@ def _(found: Look) -> Brief:
     if found.verdict.is_failure:
         step = "find out how people were assigned and which rows were lost"
     elif found.needs_check:
-        step = "before you act on this, run auucmax check on all rows"
+        step = "run auucmax check on all rows before you act on this"
     return in_words(
         f"{_VERDICTS[found.verdict]} ({words.people(found.n_rows)}{until}).",
         facts,
@@ -241,7 +241,9 @@ def _(found: Verification) -> Brief:
         "not in the list": found.n_not_in_list,
         "in the list but not in the table": found.n_absent,
     }
-    details = [("Left out", words.joined(f"{n:,} {why}" for why, n in lost.items() if n))]
+    details = [
+        ("Left out", words.joined(f"{words.people(n)} {why}" for why, n in lost.items() if n))
+    ]
     smallest = min((p for own in found.cells for p in own.p_values.values()), default=None)
     if smallest is not None:
         details.append(("Check", f"passed (smallest corrected {words.p_value(smallest)})"))

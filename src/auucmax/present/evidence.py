@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from auucmax._errors import short
@@ -31,8 +32,8 @@ _PEOPLE = {
 
 
 @brief.register
-def evidence_brief(found: Evidence) -> Brief:
-    """Describe the evidence of a model."""
+def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
+    """Describe the evidence of a model; ``then``: the next step if it is sound and not harm."""
     roles, policy, outcome = found.roles, found.policy, found.roles.outcome
     several = len(found.arms) > 1
     scale, per = words.unit(outcome)
@@ -118,9 +119,9 @@ def evidence_brief(found: Evidence) -> Brief:
         verdict = "The treatment works, but it is not clear that targeting people helps."
     else:
         verdict = "No clear effect: neither the treatment nor the targeting is significant."
-    step = None
+    step = then
     if is_harm and not is_gain:
-        step = "treat nobody"
+        step = None
     elif state in (State.UNCLEAR, State.UNKNOWN):
         step = "collect more data: auucmax plan --model MODEL estimates how many people are needed"
     elif asked:
@@ -133,9 +134,10 @@ def evidence_brief(found: Evidence) -> Brief:
 
 @brief.register
 def _(model: UpliftModel) -> Brief:
-    found, info, outcome = evidence_brief(model.evidence), model.info, model.roles.outcome
+    info, outcome = model.info, model.roles.outcome
     target = f"{short(outcome.name)} is {outcome.kind.value}"
     cost = "--cost ... " if len(model.arms) == 1 else ""  # those of the fit
+    found = evidence_brief(model.evidence, f"auucmax report MODEL {cost}--value ...")
     lost = sum(info.without_outcome)
     left_out = [f"{n:,} with {short(name)!r}" for name, n in info.other_arms.items()]
     left_out += [f"{lost:,} without outcome"] if lost else []
@@ -146,8 +148,7 @@ def _(model: UpliftModel) -> Brief:
         ("Read as categories", words.joined(info.codes)),
         ("Read as numbers", words.joined(info.quantities)),
     ]
-    step = found.next_step or f"auucmax report MODEL {cost}--value ..."
-    return in_words(found.verdict, found.facts, found.caveats, step, [*found.details, *about])
+    return replace(found, details=(*found.details, *((name, text) for name, text in about if text)))
 
 
 def targeting_state(found: Evidence) -> State:
