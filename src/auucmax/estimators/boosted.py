@@ -37,7 +37,7 @@ from auucmax._validation import Bools, Floats, check_whole
 from auucmax.estimators.base import UpliftEstimator, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part, TreeScores
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, filled, shrunk_path
-from auucmax.estimators.targets import BINOMIAL, Loss, target_of
+from auucmax.estimators.targets import BINOMIAL, Loss, likelihood_weights, target_of
 from auucmax.rows import ArrayRows
 from auucmax.rows.base import hash_keys
 
@@ -125,9 +125,7 @@ class BoostedEffect(UpliftEstimator):
         chosen = [growing.chosen(start, *rounds) for start in starts]
         totals = np.array([total for _, _, total in chosen])
         losses = target.loss.nats(totals, float(growing.weight.sum()))
-        weights = np.exp(losses.min() - losses)
-        weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
-        weights /= weights.sum()
+        weights = likelihood_weights(losses, _LEAST_WEIGHT)
         self.log_loss_ = losses
         members = [
             (weight, *growing.member(start, n_base, n_effect))

@@ -262,11 +262,10 @@ class ResponseModel(OverOneModel):
 
     Examples
     --------
-    >>> from auucmax import load_hillstrom
-    >>> train, test = load_hillstrom().split(random_state=0)
-    >>> model = ResponseModel().fit(train.X, train.y, treatment=train.treatment)
-    >>> model.n_parameters_
-    23
+    >>> from auucmax import make_trial
+    >>> trial = make_trial(500, random_state=0)
+    >>> ResponseModel().fit(trial.X, trial.y, treatment=trial.treatment).predict(trial.X).shape
+    (500,)
     """
 
     def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from auucmax._validation import Bools, Floats, check_positive, check_whole
 from auucmax.estimators.base import UpliftEstimator, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part, expanded
-from auucmax.estimators.targets import BINOMIAL, Loss, Target, target_of
+from auucmax.estimators.targets import BINOMIAL, Loss, Target, likelihood_weights, target_of
 from auucmax.rows import ArrayRows, Sample
 from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
 
@@ -181,8 +181,6 @@ def shrunk_path(
         totals = own.losses([one.w for one in apart], folds, inside=True)
     total, value = totals[:, :2].T.reshape(2, n_folds, -1).sum(axis=1)
     losses = loss.nats(value, float(total[0]))
-    weights = np.exp(losses.min() - losses)
-    weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
     return Path(
         design,
         fold,
@@ -191,7 +189,7 @@ def shrunk_path(
         np.array([found.w for found in whole]).reshape(-1, 2, terms),
         np.array([found.w for found in apart]).reshape(n_folds, -1, 2, terms),
         losses,
-        weights / weights.sum(),
+        likelihood_weights(losses, _LEAST_WEIGHT),
     )
 
 

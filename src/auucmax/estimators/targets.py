@@ -207,3 +207,10 @@ def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:
     difference = means[0] - means[1]
     kept = max(0.0, 1 - CLEARLY * squares / difference**2) if difference else 0.0
     return every + kept * (np.array(means) - every)
+
+
+def likelihood_weights(losses: Floats, least: float) -> Floats:
+    """Weights of models proportional to exp(-loss), with sum 1; those below ``least`` are 0."""
+    weights = np.exp(losses.min() - losses)
+    weights[weights < least * weights.sum()] = 0.0
+    return np.asarray(weights / weights.sum())
