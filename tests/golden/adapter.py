@@ -18,6 +18,7 @@ import auucmax
 from auucmax import baselines, certificates, data, estimators, metrics, targeting
 from auucmax import model as models
 from auucmax.certificates.anytime import AnytimeBets
+from auucmax.data import balance
 from auucmax.results import Kind, State, Terms
 from auucmax.targeting.rule import decide
 
@@ -60,7 +61,17 @@ def check(X, y, treatment, *, control=0, expected_share=None, groups=None, ids=N
     if ignore:
         roles = replace(own.roles, ignored=tuple(ignore))
         own = replace(own, extra=X[ignore], roles=roles)
-    return _check_numbers(data.check_randomisation(own, expected_share=expected_share, **options))
+    missing = options.pop("missing_outcomes", None)
+    report = data.check_randomisation(own, expected_share=expected_share, **options)
+    if missing is not None:  # of more rows than are here
+        lost, total = np.array([missing[name] for name in own.arm_names]).T
+        arms = (np.repeat(np.arange(len(lost)), n) for n in (lost, total - lost))
+        tests = [*balance.attrition_tests(own, *arms, "rows"), *report.tests]
+        adjusted = balance.holm(np.array([test.p_value for test in tests]))
+        pairs = zip(tests, adjusted, strict=True)
+        tests = tuple(replace(test, adjusted_p_value=p_value) for test, p_value in pairs)
+        report = replace(report, tests=tests)
+    return _check_numbers(report)
 
 
 def _check_numbers(report):

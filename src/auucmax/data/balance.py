@@ -294,18 +294,20 @@ def missing_by_arm(
 
 
 def attrition_tests(
-    trial: Trial, lost: NDArray[np.int64], total: NDArray[np.int64], units: str
+    trial: Trial, lost_arm: NDArray[np.intp], kept_arm: NDArray[np.intp], units: str
 ) -> list[RandomisationTest]:
     """Test whether outcomes are missing equally often in each arm and the control.
 
-    ``lost`` and ``total``: by arm, the rows without an outcome, and all rows; of groups that were
-    treated as a whole, the groups. Where people of a group were treated one by one, standard errors
-    are by group.
+    ``lost_arm`` and ``kept_arm``: arms of the rows without an outcome and with one; of groups that
+    were treated as a whole, of the groups. Where people of a group were treated one by one,
+    standard errors are by group.
     """
+    lost, kept = (np.bincount(own, minlength=len(trial.arms)) for own in (lost_arm, kept_arm))
+    total = lost + kept
     tests = []
     for k, (arm, rows, treated, codes) in enumerate(arms_of(trial), start=1):
         both = [k, 0]
-        p_value = equal_shares(np.column_stack([lost, total - lost])[both])
+        p_value = equal_shares(np.column_stack([lost, kept])[both])
         if codes is not None and trial.groups is not None and trial.lost is not None:
             own = trial.lost.take(np.isin(trial.lost.arm, both))
             every = np.concatenate([trial.groups[rows].astype(object), own.groups.astype(object)])

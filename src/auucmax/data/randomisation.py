@@ -27,7 +27,7 @@ from auucmax.data.balance import (
 )
 from auucmax.data.covariates import encode
 from auucmax.data.suspects import Suspect, find_suspects
-from auucmax.data.trial import Lost, Trial
+from auucmax.data.trial import Trial
 from auucmax.encoding.kinds import kind_of
 from auucmax.results import Shown
 
@@ -188,7 +188,6 @@ def check_randomisation(
     trial: Trial,
     *,
     expected_share: float | Mapping[Any, float] | Sequence[float] | None = None,
-    missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
 ) -> RandomisationReport:
@@ -205,8 +204,7 @@ def check_randomisation(
       against none; and the AUC, on unseen rows, of boosted trees. The standardised differences
       that are shown are those of the values themselves.
     * *Missing values*: are they as frequent in both arms? A test for each feature that has any.
-    * *Attrition*: are outcomes missing as often in both arms? If some are: ``trial.lost``
-      or ``missing_outcomes``.
+    * *Attrition*: are outcomes missing as often in both arms? If some are (``trial.lost``).
     * *Disguise*: does a feature almost determine the outcome or the arm (an AUC above .99, or
       values in one arm only)? It was then recorded after treatment, and says nothing about the
       randomisation: it is reported, and left out of the other tests. Any lesser dependence of
@@ -245,10 +243,6 @@ def check_randomisation(
     expected_share : float, mapping or sequence, optional
         Planned share of the treated rows. With several arms: a mapping of labels (or printed
         names) to shares, or the shares in the order of ``trial.arms``, control first.
-    missing_outcomes : mapping, optional
-        If the rows without an outcome are not in ``trial.lost``, by the printed name of each arm:
-        how many rows have no outcome, and how many were assigned, these included. Where whole
-        groups were treated, count groups.
     alpha : float, default 0.01
     random_state : int, Generator or None, default 0
         Chooses the row of each cluster, and the rows of the classifier.
@@ -297,7 +291,13 @@ def check_randomisation(
     if trial.randomised is not None:
         trial = trial.take(trial.randomised)
     trial, by_group, grouping = independent_rows(trial, rng)
-    lost = trial.lost if trial.lost is None or not by_group else trial.lost.take(trial.lost.first)
+    lost, known_arm = trial.lost, trial.arm
+    if lost is not None and by_group:
+        # A group counts once, by its first row; with some rows lost it is neither lost nor known.
+        known_arm = known_arm[~pd.Series(trial.groups).isin(lost.groups)]
+        lost = lost.take(lost.first)
+    if lost is not None and not len(lost.arm):
+        lost = None
     n_tested = trial.n_rows
     counts = dict(zip(trial.arm_names, np.bincount(trial.arm).tolist(), strict=True))
     tests: list[RandomisationTest] = []
@@ -323,10 +323,9 @@ def check_randomisation(
         else:
             shares = _planned_shares(expected_share, trial)
             tests.append(_sample_ratio(counts, shares))
-        n_lost, n_all = _missing_outcomes(trial, lost, missing_outcomes, by_group)
-        if n_lost.any():
+        if lost is not None:
             units = "groups" if by_group else "rows"
-            tests += balance.attrition_tests(trial, n_lost, n_all, units)
+            tests += balance.attrition_tests(trial, lost.arm, known_arm, units)
     households = []
     if trial.groups is None:
         households = group_columns({**trial.X, "id": pd.Series(trial.id)}, trial.arm)
@@ -414,34 +413,6 @@ def _chance(propensity: Floats) -> Floats:
     return np.asarray(propensity[:, 1] / propensity.sum(axis=1))
 
 
-def _missing_outcomes(
-    trial: Trial,
-    lost: Lost | None,
-    given: Mapping[str, tuple[int, int]] | None,
-    by_group: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number of rows (or groups) without an outcome, and of all, by arm.
-
-    ``lost``: the rows without an outcome; of a group the first one.
-    """
-    names = trial.arm_names
-    if given is not None:
-        if {*given} != {*names} or any(not 0 <= k <= n > 0 for k, n in given.values()):
-            raise InputError(
-                "missing_outcomes", "the rows without an outcome, and all rows, of each arm",
-                repr(given), f"Count rows by arm: {', '.join(names)}.",
-            )  # fmt: skip
-        gone, total = np.array([given[name] for name in names]).T
-        return gone, total
-    if lost is None:
-        return np.zeros(len(names), dtype=np.int64), np.bincount(trial.arm)
-    kept = trial.arm
-    if by_group:  # a group of which some rows are lost is neither whole nor lost
-        kept = kept[~pd.Series(trial.groups).isin(trial.lost.groups)]  # type: ignore[union-attr]
-    gone = np.bincount(lost.arm, minlength=len(names))
-    return gone, gone + np.bincount(kept, minlength=len(names))
-
-
 def _sample_ratio(counts: dict[str, int], shares: dict[str, float]) -> RandomisationTest:
     """Chi-square test of arm counts against the planned shares."""
     from scipy.stats import chisquare
@@ -460,22 +431,18 @@ def _planned_shares(
     expected: float | Mapping[Any, float] | Sequence[float], trial: Trial
 ) -> dict[str, float]:
     names = trial.arm_names
-    printed = dict(zip(trial.arms, names, strict=True))
-    try:
-        each: Any = (1 - expected, expected) if isinstance(expected, Real) else expected
-        if not isinstance(each, Mapping):
-            each = dict(zip(names, each, strict=True))
-        shares = {printed.get(key, key): float(share) for key, share in each.items()}
-        valid = {*shares} == {*names} and min(shares.values()) > 0
-        valid = valid and abs(sum(shares.values()) - 1) <= 1e-6
-    except (TypeError, ValueError):
-        valid = False
-    if not valid:
+    given: Any = expected
+    if isinstance(given, Mapping):
+        labels = zip(trial.arms, names, strict=True)
+        shares = [given.get(label, given.get(name, 0.0)) for label, name in labels]
+    else:
+        shares = [1 - given, given] if isinstance(given, Real) else [*given]
+    if len(shares) != len(names) or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
         raise InputError(
             "expected_share", f"a positive share for each arm, {listed(names)}, in all 1",
             repr(expected), "Pass the share of the treated rows, such as 0.5, or one of each arm.",
         )  # fmt: skip
-    return {name: shares[name] for name in names}
+    return dict(zip(names, map(float, shares), strict=True))
 
 
 class Variation(NamedTuple):
