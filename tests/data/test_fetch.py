@@ -255,6 +255,7 @@ def test_the_files_on_disk_have_the_sums_that_a_download_needs():
 @needs("jobs", "jobs_DW_bin.new.10.test.npz")
 def test_jobs_ten_splits():
     whole = fetch_jobs(download=False)
+    assert whole.n_features == 17
     for split in (0, 9):
         train = fetch_jobs(split, "train", download=False)
         test = fetch_jobs(split, "test", download=False)

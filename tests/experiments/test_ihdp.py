@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 from experiments import ihdp
-from experiments.harness import Task
 from tests.experiments.made_up import made_up, rows_of
 
 from auucmax.data import DataNotFoundError
@@ -85,10 +84,3 @@ def test_means_over_replications_and_the_best_ranking():
     assert rows_of(page, "SDR")[0][2:6] == ["0.40 ± 0.00", "0.40", "0.10 ± 0.00", "60% ± 0%"]
     assert "Best ranking: TM (80% of the best gain)" in page
     assert "rank correlation of -1.00" in page  # outcomes order the models the other way round
-
-
-def test_tasks():
-    tasks = ihdp.tasks()
-    assert len(tasks) == 400
-    assert tasks[0] == Task("ihdp", "replication 1", "TM", 0)
-    assert {task.split for task in ihdp.tasks(2)} == {0, 1}

@@ -79,34 +79,6 @@ def test_a_small_search_of_the_networks(monkeypatch):
         assert f"Unfinished: {', '.join(jobs.SHOWN_MODELS)}." in jobs.render([line])
 
 
-def test_grids_are_those_of_the_paper():
-    """Table 5 of the paper, value by value."""
-    l2, batch, epochs = (0, 1e-6, 1e-4, 1e-2), (100, 500, 1000), (50, 100, 500)
-    searched = {name: grid.values for name, grid in jobs.SEARCHED.items()}
-    assert searched == {
-        # Solved exactly: learning rate, batch size and epochs have no part in it.
-        "TM": {"l2": l2},
-        "SDR": {"l2": l2},
-        "TARNet": {
-            "learning_rate": (1e-4, 1e-3, 1e-2),
-            "l2": tuple(2 * value for value in l2),  # of half the squared weights
-            "batch_size": batch,
-            "max_epochs": epochs,
-        },
-        "GANITE": {
-            "learning_rate": (1e-5, 1e-4, 1e-3),
-            "batch_size": batch,
-            "max_epochs": epochs,
-            "hidden": (30, 50, 100),
-            "alpha": (1, 100, 1000),
-        },
-    }
-    ours = jobs.parameters(Task(jobs.NAME, jobs.ALL, "AUUC-max", 0))
-    assert ours["grid"] == (0.005, 0.01, 0.05, 0.1, 0.5)
-    assert (ours["solver"], ours["selection"]) == ("auto", "bound")
-    assert (jobs.POINTS, jobs.SPLITS) == (50, 10)
-
-
 def test_points_are_drawn_once_for_a_split():
     for name, size in (("TARNet", 108), ("GANITE", 243)):
         grid = jobs.SEARCHED[name]

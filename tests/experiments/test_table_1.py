@@ -152,15 +152,6 @@ def test_class_means_are_where_auuc_max_starts():
     assert np.corrcoef(small.predict(X), scaled.predict(X))[0, 1] > 0.9999
 
 
-def test_a_search_keeps_the_shares_of_the_arms_when_it_drops_rows():
-    trial = make_trial(3_000, n_features=4, treatment_share=0.8, random_state=0)
-    model = Searched("SVM-DP", folds=1, max_rows=1_000, random_state=0)
-    rows = model._some(trial.treatment == 1)
-    assert len(set(rows.tolist())) == 1_000
-    assert trial.treatment[rows].mean() == pytest.approx(trial.treatment.mean(), abs=1e-3)
-    assert model.fit(trial.X, trial.y, treatment=trial.treatment).n_rows_ == 1_000
-
-
 # The page.
 
 

@@ -19,10 +19,6 @@ VALUES = (
 )  # fmt: skip
 
 
-def place(rng, content):
-    return rng.randrange(len(content) + 1)
-
-
 def flipped(rng, content):
     changed = bytearray(content)
     for _ in range(rng.randint(1, 5) if content else 0):
@@ -30,42 +26,24 @@ def flipped(rng, content):
     return bytes(changed)
 
 
-def cut(rng, content):
-    at = place(rng, content)
-    return content[:at] if rng.random() < 0.7 else content[at:]
-
-
-def with_gap(rng, content):
-    at = place(rng, content)
-    return content[:at] + content[at + rng.randint(1, 50) :]
-
-
-def with_more(rng, content):
-    at = place(rng, content)
+def spliced(rng, content):
+    """Cut off, or with a gap, other bytes, a repetition or an edge number at some place."""
+    at = rng.randrange(len(content) + 1)
+    before, after = content[:at], content[at:]
     more = rng.choice((rng.choice(TOKENS), rng.randbytes(rng.randint(1, 40))))
-    return content[:at] + more * rng.choice((1, 1, 1, 2, 50)) + content[at:]
-
-
-def with_repeat(rng, content):
-    at = place(rng, content)
-    part = content[at : at + rng.randint(1, 60)]
-    return content[:at] + part * rng.choice((2, 2, 3, 40)) + content[at:]
-
-
-def with_edge(rng, content):
-    """A number of some bytes in place of what was there."""
+    part = after[: rng.randint(1, 60)]
     size = rng.choice((1, 2, 4, 8))
-    at = place(rng, content)
-    number = rng.choice((*EDGES, len(content), len(content) + 1)) % 2 ** (8 * size)
-    return content[:at] + number.to_bytes(size, "little") + content[at + size :]
-
-
-def noise(rng, content):
-    start = rng.choice((b"", content[:8], content[:2]))
-    return start + rng.randbytes(rng.randint(0, 300))
-
-
-WAYS = (flipped, flipped, cut, with_gap, with_more, with_repeat, with_edge, with_edge)
+    edge = rng.choice((*EDGES, len(content), len(content) + 1)) % 2 ** (8 * size)
+    number = before + edge.to_bytes(size, "little") + after[size:]
+    return rng.choice(
+        (
+            before if rng.random() < 0.7 else after,
+            before + after[len(part) :],
+            before + more * rng.choice((1, 1, 1, 2, 50)) + after,
+            before + part * rng.choice((2, 2, 3, 40)) + after,
+            number, number,
+        )
+    )  # fmt: skip
 
 
 def damaged(rng, samples):
@@ -74,12 +52,12 @@ def damaged(rng, samples):
     if rng.random() < 0.02:
         return content
     if rng.random() < 0.05:
-        return noise(rng, content)
+        return rng.choice((b"", content[:8], content[:2])) + rng.randbytes(rng.randint(0, 300))
     if rng.random() < 0.1:
         other = rng.choice(samples)
-        content = content[: place(rng, content)] + other[place(rng, other) :]
+        content = content[: rng.randrange(len(content) + 1)] + other[rng.randrange(len(other)) :]
     for _ in range(rng.choice((1, 1, 2, 3))):
-        content = rng.choice(WAYS)(rng, content)
+        content = rng.choice((flipped, spliced, spliced, spliced))(rng, content)
     return content
 
 
@@ -107,13 +85,13 @@ def swapped(rng, tree, keys):
     """A JSON tree as text, with one to three values changed, moved, removed or added."""
     tree = copy.deepcopy(tree)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        path = rng.choice(keys)
+        *path, last = rng.choice(keys)
         try:
             inside = tree
-            for key in path[:-1]:
+            for key in path:
                 inside = inside[key]
             if isinstance(inside, dict | list):
-                change(rng, inside, path[-1])
+                change(rng, inside, last)
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change has removed the place
     return json.dumps(tree).encode()

@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from auucmax import load_hillstrom
-
 pytestmark = pytest.mark.gate
 
 SMALL = [(1, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 3), (4, 2)]
@@ -104,23 +102,6 @@ def test_proposition_2_as_printed_is_no_bound_and_the_corrected_one_is():
     assert value - 5 * error > printed
     assert value + 5 * error < corrected / 2  # half of it is for symmetrisation
     assert corrected == 4 * norm * radius / np.sqrt(m)
-
-
-def test_hillstrom():
-    """Unit rows: the complexity lies between half of what Cauchy-Schwarz gives and all of it."""
-    trial = load_hillstrom()
-    X = trial.X.to_numpy()
-    X = X / np.linalg.norm(X, axis=1)[:, None]
-    value, error = local_fractional_rademacher(
-        X, trial.y, treatment=trial.treatment, norm=1, n_draws=50, random_state=0
-    )
-    assert error < 0.05 * value
-    positive, negative = (X[(trial.treatment == 1) & (trial.y == v)] for v in (1, 0))
-    distance = np.linalg.norm(positive.mean(0) - negative.mean(0)) ** 2
-    distance += positive.var(0).sum() + negative.var(0).sum()
-    ceiling = np.sqrt(distance / len(positive))
-    assert ceiling / 2 < value < ceiling
-    assert ceiling < proposition2_corrected(len(positive), norm=1, radius=1) / 2
 
 
 def test_local_constraint():
