@@ -372,7 +372,7 @@ def guide(records: list[dict[str, Any]]) -> str:
 
 # The picture: seconds and memory of one fit, by rows.
 
-# Colours of Okabe and Ito, which colour-blind people tell apart.
+# Colours of Okabe and Ito, for people with any kind of colour vision.
 STYLES = {
     "auucmax": ("AUUC-max, in memory", "#0072B2", "-", "o"),
     "auucmax from Parquet": ("AUUC-max, from Parquet", "#0072B2", "--", "s"),

@@ -80,7 +80,7 @@ def tasks(splits: int | None = None) -> list[Task]:
 
 
 def models_of(trial: str, split: int = 0) -> list[str]:
-    """Those that are run on a trial: peers on real ones, learnt representations on some."""
+    """Those that are run on a trial: peers on real ones, learned representations on some."""
     left_out = set(PEERS) if trial in POPULATIONS else set()
     if trial not in LEARNT_TRIALS or split >= LEARNT_SPLITS:
         left_out |= set(LEARNT)
@@ -155,7 +155,7 @@ class Ranked(NamedTuple):
 
 
 class Split:
-    """The halves of a trial, and what TM and auto make of them: all lines are held against both."""
+    """The halves of a trial, and their rankings by TM and auto, to compare with."""
 
     def __init__(self, trial: Trial, split: int) -> None:
         self.halves, self.seed = make_halves(trial, split), split
@@ -423,7 +423,7 @@ def render(lines: list[Line]) -> str:
     if arena.populations:
         parts += ["## Populations that are known\n", _regret_table(arena), _REGRET]
     if arena.learnt_trials():
-        parts += ["## A learnt representation under AUUC-max\n", *_learnt(arena)]
+        parts += ["## A learned representation under AUUC-max\n", *_learnt(arena)]
     return page.written(f"{NAME}: which model ranks best on real trials", lines, *parts)
 
 
@@ -447,7 +447,7 @@ def summary(lines: list[Line]) -> str:
 
 
 def claims(lines: list[Line]) -> list[page.Claim]:
-    """The paper's conjecture that a learnt representation improves AUUC-max."""
+    """The paper's conjecture that a learned representation improves AUUC-max."""
     arena = Arena(lines)
     found = arena.learnt_means()
     if not found:
@@ -455,7 +455,7 @@ def claims(lines: list[Line]) -> list[page.Claim]:
     better = [model for model, mean in found.items() if mean.value > Z95 * mean.error]
     return [
         page.Claim(
-            "Conjecture: a learnt representation improves AUUC-max",
+            "Conjecture: a learned representation improves AUUC-max",
             f"Z against the ensemble whose leaves or log-odds it gets: "
             f"{'; '.join(f'{model} {mean}' for model, mean in found.items())}. Its constraint was "
             f"chosen to be 0, no change, in {arena.share_of_zero()} of the fits",

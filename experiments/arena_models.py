@@ -43,7 +43,7 @@ Fit = Callable[[Floats, Floats, NDArray[np.bool_], int], Score]
 class Peer(NamedTuple):
     """A model of another library: its packages, how to fit it, what is set in it, in words.
 
-    ``max_rows`` are learnt from at most, and ``max_splits`` are run of a trial.
+    It is trained on at most ``max_rows`` rows, and run on at most ``max_splits`` splits of a trial.
     """
 
     package: str
@@ -182,7 +182,7 @@ OURS: dict[str, Callable[[int], Any]] = {
     "response": lambda seed: ResponseModel(),
     CLASS_MEANS: lambda seed: ClassMeans(),
 }
-#: AUUC-max on what other models have learnt: on some trials, until it earns more.
+#: AUUC-max on representations that other models have learned; run on some trials.
 LEARNT: dict[str, Callable[[int], Any]] = {
     "auto + leaves": lambda seed: OnEnsemble("leaves", random_state=seed),
     "auto + logits": lambda seed: OnEnsemble("logits", random_state=seed),
@@ -222,8 +222,8 @@ def settings(name: str, seed: int) -> dict[str, Any]:
 def fingerprint(name: str) -> float:
     """AUUC of a model of ours on a small trial, to four digits: another model has another one.
 
-    Parameters do not tell all: a model that chooses its folds or its start in another way has the
-    same ones, and its lines are stale all the same.
+    Parameters do not show everything: a model that chooses its folds in another way has the same
+    ones, and its lines are stale all the same.
     """
     trial = make_trial(1_000, n_features=4, base_rate=0.3, heterogeneity=1.0, random_state=0)
     with warnings.catch_warnings():

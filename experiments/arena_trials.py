@@ -65,7 +65,7 @@ LOADERS = {name: load for family in FAMILIES.values() for name, load in family.i
 LARGE = (*FAMILIES[SOCIAL_PRESSURE], CRITEO)
 
 
-#: Where AUUC-max on learnt representations is tried, and how many splits it has.
+#: Where AUUC-max on learned representations is tried, and how many splits it has.
 LEARNT_TRIALS = (
     JOBS,
     f"{HILLSTROM} women, visit",
@@ -88,7 +88,7 @@ class Threshold(Population):
     """The effect on the log-odds is a step: above or below the middle of the responsiveness v.
 
     treated: a1 + signal z + heterogeneity sign(v). A score that is right about the sign of v is
-    right about nearly all; one that is linear in v spreads people whom nothing tells apart.
+    right about nearly all; one that is linear in v orders people whose effects are equal.
     """
 
     @cached_property

@@ -192,7 +192,7 @@ def _betting_bounds(test: Trial, score: Floats) -> dict[str, float]:
 
 @lru_cache(maxsize=1)
 def _known_ranges() -> Scaling:
-    """Min-max by the ranges of the whole trial, which stand for ranges known beforehand."""
+    """Min-max by the ranges of the whole trial, used as ranges known beforehand."""
     return fit_scaling(load_trial(TRIAL).X.to_numpy(), "min-max")
 
 

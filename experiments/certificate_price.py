@@ -92,7 +92,7 @@ def _one(kind: Kind, seed: int, noise: int) -> tuple[float, float]:
 
 
 def fit(prices: list[Price]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """a, b and c, and what is left."""
+    """a, b and c, and the residuals."""
     terms = np.array([[(p.loss * p.hedge) ** 2, p.n_blocks**-0.5, 1 / p.n_blocks] for p in prices])
     more = np.array([p.quantile - p.hedge for p in prices])
     found = np.linalg.lstsq(terms, more, rcond=None)[0]

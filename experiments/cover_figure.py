@@ -22,7 +22,7 @@ from experiments.rival_bounds.cover import (
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "cover.png"
 N_POSITIVE, N_NEGATIVE = 2, 3
-# Of Okabe and Ito: told apart by people who do not see all colours.
+# Of Okabe and Ito: for people with any kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 
 Pair = tuple[int, int]  # positive row, negative row

@@ -35,7 +35,7 @@ MARGINS = tuple(10.0**power for power in range(-5, 0))
 
 
 class Competitor(NamedTuple):
-    """A bound as it is called; rows are dealt at random by some."""
+    """A bound; some assign rows to blocks at random."""
 
     function: Callable[..., Any]
     has_dealing: bool = False

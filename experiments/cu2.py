@@ -198,7 +198,7 @@ def _table(trial: str, scores: Scores) -> str:
 
 
 def claims(lines: Sequence[Line]) -> list[page.Claim]:
-    """Of the real file if it was at hand, otherwise of what stands for it."""
+    """Of the real file if it was at hand, otherwise of the simulated rows."""
     is_real = any(line["trial"] == REAL for line in lines)
     own = [line for line in lines if line["trial"] == (REAL if is_real else SYNTHETIC)]
     scores = Scores(own, PAPER)

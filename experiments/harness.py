@@ -15,7 +15,7 @@ An experiment is a module with
 and, where it applies, ``summary(lines)`` and ``claims(lines)`` for the first page and
 ``probe(trial)``, which raises DataNotFoundError if a trial is not there.
 
-Nothing here imports numpy: the worker processes are told to use one thread before they do.
+Nothing here imports numpy: worker processes are limited to one thread before they do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AUUC-max on a learnt representation, which the paper conjectures to help; and a network.
+"""AUUC-max on a learned representation, which the paper conjectures to help; and a network.
 
-:class:`OnEnsemble` adds w.phi(x) to the score of an ensemble, phi what its members have learnt: the
+:class:`OnEnsemble` adds w.phi(x) to the score of an ensemble, phi what its members learned: the
 leaves of their trees, or their log-odds. w minimises the objective of AUUC-max over ||w|| <= Lambda
-on rows that the ensemble has not learnt from, and Lambda = 0 is the ensemble's own order.
+on rows that the ensemble was not trained on, and Lambda = 0 is the ensemble's own order.
 
 :class:`AUUCNet` is a network that is first fitted by likelihood, and then moved by the gradient of
 the same objective, which the pair engine gives for each row's score.
@@ -65,8 +65,8 @@ class Part(NamedTuple):
 class OnEnsemble(UpliftEstimator):
     """Mean over folds k of ensemble_k(x) + w_k.phi_k(x), ||w_k|| <= Lambda.
 
-    The ensemble of fold k has learnt from the other folds, w_k from fold k. Lambda, 0 among them,
-    is the one with the best AUUC on halves of the folds that w has not learnt from either.
+    The ensemble of fold k is trained on the other folds, w_k on fold k. Lambda, 0 among them,
+    is the one with the best AUUC on halves of the folds that w is not trained on either.
     """
 
     needs_binary = True

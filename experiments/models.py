@@ -31,7 +31,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
-    """Fit, rank the test rows, and put down what came out."""
+    """Fit, rank the test rows, and return the line."""
     start, start_cpu = time.perf_counter(), time.process_time()
     model.fit(train.X, train.y, treatment=train.treatment)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu

@@ -31,7 +31,7 @@ N_BOUNDS = 4  # gain and effect, lower and upper
 TRIALS, CHUNK = 2_000, 50
 N_ROWS, LOOK = 100_000, 100
 MODEL = "no effect"
-#: Share treated and P(y = 1); chunks are dealt to them in turn.
+#: Share treated and P(y = 1); chunks go to them in turn.
 POPULATIONS = {
     "50% treated, 13% respond": (0.5, 0.13),
     "15% treated, 13% respond": (0.15, 0.13),

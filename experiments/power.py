@@ -1,9 +1,9 @@
-"""Promised and simulated power: what `auucmax plan` tells against trials whose truth is known.
+"""Promised and simulated power: what `auucmax plan` promises against trials whose truth is known.
 
 A line holds some trials of one case; the score is fixed before the trial. Scores of most cases are
-effects on the log-odds with noise, and the plan is told base rate, effect and gain only. Scores of
+effects on the log-odds with noise, and the plan gets base rate, effect and gain only. Scores of
 the others ("pilot") are the effects themselves with noise, whose ends have higher base rates than
-its middle, which no such number tells: there the plan knows the standard error of a pilot, too.
+its middle, which these numbers do not show: there the plan also gets the standard error of a pilot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "power"
 SIMULATION = "simulation"
 LINES, CHUNK = 6, 500
 CERTIFIED = 50  # trials of a line that are certified, in the cases that are
-POPULATION = 400_000  # rows that tell what is true
+POPULATION = 400_000  # rows from which the truth is computed
 TOLERANCE = 0.03
 Floats = NDArray[np.float64]
 
@@ -206,8 +206,8 @@ def compared(lines: Sequence[Line]) -> dict[str, Compared]:
     error = float(np.sqrt(share * (1 - share) / trials))
     found = {"interval": Compared(first["promised"]["interval"], share, error)}
     if "certified" in first:
-        # Certificates are slow: those of some trials correct what a limit in standard errors, the
-        # promised one, tells of all of them.
+        # Certificates are slow: those of some trials correct the count over all trials by the
+        # promised limit in standard errors.
         n = sum(line["parameters"]["certificates"] for line in lines)
         likely = sum(line["likely"] for line in lines) / trials
         differ = sum(line["certified"] - line["likely_too"] for line in lines) / n

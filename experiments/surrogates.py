@@ -1,4 +1,4 @@
-"""``python -m experiments.surrogates``: the surrogates and the indicator that they stand for."""
+"""``python -m experiments.surrogates``: the surrogates and the indicator that they replace."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bounds that read the training rows of a linear score and hold for every w at once.
 
-All speak of the conditional AUUC (``arms.py``): given treatments and outcomes the x
-of a class are independent and alike. On real trials they are far too wide to be of use; they show
+All are about the conditional AUUC (``arms.py``): given treatments and outcomes the x of a class are
+independent draws of one distribution. On real trials they are far too wide to be of use; they show
 what a correct version of the paper's theorem costs. Margins: the tools of Usunier, Amini and
 Gallinari (2005) and of Bartlett and Mendelson (2002); counting: Agarwal, Graepel, Herbrich,
 Har-Peled and Roth (2005) and Freund, Iyer, Schapire and Singer (2003), constants from memory.
@@ -201,7 +201,7 @@ def ramp_risk(first: Floats, last: Floats, rho: float) -> float:
     """Mean of min(1, max(0, 1 - (a - b) / rho)) over all pairs a in ``first``, b in ``last``.
 
     Sorted, the scores b fall in three stretches for each a: above a (loss 1), within rho below it
-    (linear, so a count and a sum tell all) and farther below (0). O(n log n); rounding is of the
+    (linear, so a count and a sum are enough) and farther below (0). O(n log n); rounding is of the
     order 1e-16 (range of scores) / rho.
 
     >>> ramp_risk(np.array([1.0, 0.0]), np.array([0.5]), 1.0)
