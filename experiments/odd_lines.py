@@ -28,19 +28,49 @@ from experiments.odd_tables import (
 )
 
 PRINTED = "printed.json"  #: file of the folder with what the last command printed
+#: How often each model is fitted; those that take longer are drawn less often.
+MODELS = {
+    "tm": 0.64, "cvt": 0.15, "response": 0.12, "shrunk": 0.04, "auucmax": 0.03, "auto": 0.01,
+    "nonsense": 0.01,
+}  # fmt: skip
+#: Options of ``fit`` that have no value, and that ``check`` has not.
+FLAGS = ("--despite-check", "--lower-is-better", "--drop-missing-outcomes")
+
+Rng = np.random.Generator
+Lines = Iterator[list[str]]
 
 
-def lines_of(seed: int, folder: Path) -> Iterator[list[str]]:
+def some(rng: Rng, options: dict[str, float]) -> list[str]:
+    """The words of each option with its chance."""
+    return [
+        word for text, chance in options.items() if rng.random() < chance for word in text.split()
+    ]
+
+
+def usually(rng: Rng, usual: str, *odd: Any, chance: float = 0.06) -> str:
+    """The usual word, or an odd one."""
+    return str(rng.choice([str(one) for one in odd])) if rng.random() < chance else usual
+
+
+def amount(rng: Rng, *right: float) -> str:
+    """Mostly one of these numbers, or else one at which something may break."""
+    odd = ("0", "1", "-0.1", "1.2", "nan", "inf", "1e300", "1e-300", "-5", "30", "some")
+    return usually(rng, f"{rng.choice(right):g}", *odd, chance=0.1)
+
+
+def lines_of(seed: int, folder: Path) -> Lines:
     """The commands of a seed; those after a fit only if it wrote a model."""
     rng = np.random.default_rng(seed)
     story = rng.choice(3, p=[0.72, 0.06, 0.22])
-    yield from (of_two_arms, of_several_arms, of_a_trial)[story](rng, folder)
+    for line in (of_two_arms, of_several_arms, of_a_trial)[story](rng, folder):
+        # Some of all commands print JSON.
+        yield line + ["--json"] * bool("--json" not in line and rng.random() < 0.25)
 
 
 # A model of two arms
 
 
-def of_two_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
+def of_two_arms(rng: Rng, folder: Path) -> Lines:
     """A fit, and everything that a model can be asked for."""
     table, options = odd_trial(rng)
     if rng.random() < 0.1:
@@ -57,24 +87,27 @@ def of_two_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
     yield ["fit", data, *options, "-o", str(model)]
     if not model.exists():
         return
-    yield ["evaluate", str(model), *_json(rng)]
-    yield ["evaluate", str(model), data, *form, *_json(rng)]
+    yield ["evaluate", str(model)]
+    yield ["evaluate", str(model), data, *form]
     if rng.random() < 0.1:
-        yield ["compare", data, "--against", str(model), "--models", "tm,cvt", *form, *_json(rng)]
-    # A fit costs as much as ten commands on its model: what it gave is asked more than once.
+        yield ["compare", data, "--against", str(model), "--models", "tm,cvt", *form]
+    # A fit costs as much as ten commands on its model, which is asked more than once.
     for name in ("new", "other"):
-        yield _target_line(table, model, folder, name, rng)
+        wishes = ("--share .3", "--share 0", "--share 1", "--share 30", "--budget 50 --cost 1",
+                  "--cost 1 --value 9")  # fmt: skip
+        wish = str(rng.choice(wishes)).split()
+        yield _target_line(changed(table, rng), model, folder, name, wish, rng)
     for money in ([], ["--cost", "2", "--value", "10"]):
-        yield ["report", str(model), "-o", str(folder / "page.html"), *money, *_json(rng)]
+        yield ["report", str(model), "-o", str(folder / "page.html"), *money]
     for to in ("sql", "json", "onnx"):
         dialect = str(rng.choice(["duckdb", "postgres", "bigquery", "snowflake"]))
         file = ["-o", str(folder / "export")] if to == "onnx" or rng.random() < 0.5 else []
-        yield ["export", str(model), "--to", to, "--dialect", dialect, *file, *_json(rng)]
+        yield ["export", str(model), "--to", to, "--dialect", dialect, *file]
     if rng.random() < 0.4:
         yield from after_a_model(table, options, model, rng, folder)
 
 
-def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
+def odd_trial(rng: Rng) -> tuple[pd.DataFrame, list[str]]:
     """A table, and the options of ``auucmax fit`` that belong to it."""
     n = int(rng.choice([12, 120, 300, 450, 700], p=[0.02, 0.05, 0.43, 0.3, 0.2]))
     table = odd_table(rng, n)
@@ -91,28 +124,19 @@ def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
         table["home"] = odd_groups(rng, n)
         options += ["--groups", "home"]
     column = str(rng.choice(list(table.columns)))
-    for line, chance in (
-        (["--hold-out", "0.4"], 0.1 if n > 400 else 0.01),
-        (["--json"], 0.2), (["--features", "signal"], 0.1), (["--ignore", "no such"], 0.01),
-        (["--seed", "7"], 0.1), (["--despite-check"], 0.5), (["--lower-is-better"], 0.15),
-        (["--drop-missing-outcomes"], 0.4), (["--candidates", str(rng.choice([0, 1, 3]))], 0.05),
-        (["--categorical", column], 0.05), (["--numeric", column], 0.05),
-        (["--after", column], 0.1),
-        (["--decimal", str(rng.choice([",", "."]))], 0.02),
-    ):  # fmt: skip
-        options += line if rng.random() < chance else []
-    names = list(MODELS)
-    return table, [*options, "-m", str(rng.choice(names, p=[MODELS[name] for name in names]))]
+    for name, chance in (("--categorical", 0.05), ("--numeric", 0.05), ("--after", 0.1)):
+        options += [name, column] if rng.random() < chance else []
+    options += some(
+        rng,
+        {"--hold-out 0.4": 0.1 if n > 400 else 0.01, "--json": 0.2, "--features signal": 0.1,
+         "--ignore missing": 0.01, "--seed 7": 0.1, "--despite-check": 0.5,
+         "--lower-is-better": 0.15, "--drop-missing-outcomes": 0.4, "--candidates 0": 0.02,
+         "--candidates 3": 0.04, "--decimal ,": 0.01, "--decimal .": 0.01},
+    )  # fmt: skip
+    return table, [*options, "-m", str(rng.choice(list(MODELS), p=list(MODELS.values())))]
 
 
-#: How often each model is fitted; those that take longer are drawn less often.
-MODELS = {
-    "tm": 0.64, "cvt": 0.15, "response": 0.12, "shrunk": 0.04, "auucmax": 0.03, "auto": 0.01,
-    "nonsense": 0.01,
-}  # fmt: skip
-
-
-def odd_chances(rng: np.random.Generator, n: int) -> Any:
+def odd_chances(rng: Rng, n: int) -> Any:
     """Chances of treatment of each row: rightly written, or not."""
     chance = rng.choice([0.3, 0.5, 0.7], n)
     odd = np.where(rng.random(n) < 0.02, rng.choice([0.0, 1.0, -0.1, 1.4, np.nan]), chance)
@@ -122,46 +146,35 @@ def odd_chances(rng: np.random.Generator, n: int) -> Any:
 
 
 def _target_line(
-    table: pd.DataFrame, model: Path, folder: Path, name: str, rng: np.random.Generator
+    people: pd.DataFrame, model: Path, folder: Path, name: str, wish: list[str], rng: Rng
 ) -> list[str]:
-    """A list of people of another table, by one of the ways to say how many."""
-    people = changed(table, rng)
+    """A list of people of another table."""
+    more = some(rng, {"--new-levels other": 0.5})
+    if rng.random() < 0.1:  # people who are not to be treated: of the list, of others, of nobody
+        ids = people[["who"]].iloc[: rng.integers(len(people) + 1)] if "who" in people else people
+        if "who" in people and rng.random() < 0.3:
+            ids = pd.concat([ids, ids.astype(str), pd.DataFrame({"who": ["nobody", None]})])
+        ids = ids.astype(str) if ids.empty else ids
+        more += ["--exclude", str(write_table(ids, folder, "unwanted", rng))]
     new = str(write_table(people, folder, name, rng))
-    wishes = ("--share .3", "--share 0", "--share 1", "--share 30", "--budget 50 --cost 1",
-              "--cost 1 --value 9")  # fmt: skip
-    wish = wishes[rng.integers(6)].split()
-    more = ["--new-levels", "other"] if rng.random() < 0.5 else []
-    if rng.random() < 0.1:
-        more += ["--exclude", _unwanted(people, folder, rng)]
     to = str(folder / f"list.{rng.choice(['csv', 'parquet'])}")
-    return ["target", str(model), new, *wish, *more, "-o", to, *_json(rng)]
-
-
-def _unwanted(people: pd.DataFrame, folder: Path, rng: np.random.Generator) -> str:
-    """A table of people who are not to be treated: of the list, of others, of nobody."""
-    if "who" not in people:
-        return str(write_table(people, folder, "unwanted", rng))
-    ids = people[["who"]].iloc[: rng.integers(len(people) + 1)]
-    if rng.random() < 0.3:
-        ids = pd.concat([ids, ids.astype(str), pd.DataFrame({"who": ["nobody", None]})])
-    return str(write_table(ids.astype(str) if ids.empty else ids, folder, "unwanted", rng))
+    return ["target", str(model), new, *wish, *more, "-o", to]
 
 
 def after_a_model(
-    table: pd.DataFrame, options: list[str], model: Path, rng: np.random.Generator, folder: Path
-) -> Iterator[list[str]]:
+    table: pd.DataFrame, options: list[str], model: Path, rng: Rng, folder: Path
+) -> Lines:
     """The next trial, and the campaign, of people whom a model chooses."""
     new = campaign_of(later(table, rng), _arms(table, options), rng)
     new["day"] = odd_days(rng, len(new))
     if "who" not in new:
         new["who"] = np.arange(len(new))
     data, own = str(write_table(new, folder, "campaign", rng)), ["--model", str(model)]
-    yield ["plan", *own, *plan_options(rng, needs=False), *_json(rng)]
+    yield ["plan", *own, *plan_options(rng, needs=False)]
     listed, state = str(folder / "assigned.csv"), str(folder / "by-model.state")
-    ids = str(rng.choice(["who", "signal", "given"], p=[0.94, 0.03, 0.03]))
-    top = ["--share", str(rng.choice([0.3, 0.5, 0, 1, 30], p=[0.5, 0.3, 0.05, 0.1, 0.05]))]
-    top += ["--explore", str(rng.choice([0.1, 0.3, 0, 1], p=[0.5, 0.4, 0.05, 0.05]))]
-    yield ["assign", data, *own, "--id", ids, "--key", "k", *top, "-o", listed, *_json(rng)]
+    ids = usually(rng, "who", "signal", "given")
+    top = ["--share", amount(rng, 0.3, 0.5), "--explore", amount(rng, 0.1, 0.3)]
+    yield ["assign", data, *own, "--id", ids, "--key", "k", *top, "-o", listed]
     who, came = ["--chosen", "top", "--propensity", "chance"], data
     if rng.random() < 0.5:
         who = ["--list", listed, "--id", ids]
@@ -169,64 +182,58 @@ def after_a_model(
         came = str(write_table(bare, folder, "outcomes", rng))
     yield ["verify", came, *who, *own, "--json"]
     page = ["report", str(model), "-o", str(folder / "page.html")]
-    yield [*page, "--campaign", str(folder / PRINTED), *_json(rng)]
+    yield [*page, "--campaign", str(folder / PRINTED)]
     yield ["verify", came, *who, *own]
     look = ["--date", "day", "--as-of", "2026-03-01", "--state", state]
-    yield ["monitor", str(model), data, *look, *_json(rng)]
+    yield ["monitor", str(model), data, *look]
     yield ["monitor", str(model), str(write_table(spoilt(new, rng), folder, "next", rng)), *look]
 
 
 # A model of several arms
 
 
-def of_several_arms(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
+def of_several_arms(rng: Rng, folder: Path) -> Lines:
     """A fit against a control, and who should get which arm."""
     n = int(rng.choice([30, 300, 450, 600], p=[0.05, 0.35, 0.3, 0.3]))
     table = odd_table(rng, n)
     table["given"], labels = odd_labels(rng, n)
     table["bought"] = odd_outcome(rng, n, table["signal"], table["given"])
     options = ["-t", "given", "-y", "bought", "--control", labels[0], "-m", "tm"]
-    if rng.random() < 0.5:
-        table["who"] = rng.permutation(n) + 10
-        options += ["--id", "who"]
-    if rng.random() < 0.1:
-        table["home"] = odd_groups(rng, n)
-        options += ["--groups", "home"]
-    if rng.random() < 0.05:
-        table["chance"] = odd_chances(rng, n)
-        options += ["--propensity", "chance"]
-    for line, chance in (
-        (["--cost", _by_arm(rng, labels)], 0.2), (["--budget", _amount(rng)], 0.1),
-        (["--hold-out", "0.4"], 0.02), (["--despite-check"], 0.7), (["--lower-is-better"], 0.1),
-        (["--drop-missing-outcomes"], 0.4), (["--json"], 0.2),
-        (["--features", "signal"], 0.1), (["--candidates", "3"], 0.05),
-    ):  # fmt: skip
-        options += line if rng.random() < chance else []
+    for name, column, option, chance in (
+        ("who", rng.permutation(n) + 10, "--id", 0.5),
+        ("home", odd_groups(rng, n), "--groups", 0.1),
+        ("chance", odd_chances(rng, n), "--propensity", 0.05),
+    ):
+        if rng.random() < chance:
+            table[name] = column
+            options += [option, name]
+    options += ["--cost", _by_arm(rng, labels)] if rng.random() < 0.2 else []
+    options += some(
+        rng,
+        {f"--budget {amount(rng, 0.1, 0.5, 1)}": 0.1, "--hold-out 0.4": 0.02,
+         "--despite-check": 0.7, "--lower-is-better": 0.1, "--drop-missing-outcomes": 0.4,
+         "--features signal": 0.1, "--candidates 3": 0.05},
+    )  # fmt: skip
     data, model = str(write_table(table, folder, "trial", rng)), folder / "m.model"
     yield ["fit", data, *options, "-o", str(model)]
     if not model.exists():
         return
-    yield ["evaluate", str(model), *_json(rng)]
+    yield ["evaluate", str(model)]
     if rng.random() < 0.3:
-        new = str(write_table(later(table, rng), folder, "later", rng))
-        yield ["evaluate", str(model), new, *_json(rng)]
+        yield ["evaluate", str(model), str(write_table(later(table, rng), folder, "later", rng))]
     for name in ("new", "other", "third", "fourth", "fifth", "sixth"):
         yield _arms_line(table, labels, model, folder, name, rng)
-    for more in ([], ["--cost", _by_arm(rng, labels), "--value", "10", "--share", _amount(rng)]):
-        yield ["report", str(model), "-o", str(folder / "page.html"), *more, *_json(rng)]
-    yield ["export", str(model), "--to", str(rng.choice(["sql", "json", "onnx"])), *_json(rng)]
-    more = (["plan", "--model", str(model)], ["verify", data, "--model", str(model)],
-            ["monitor", str(model), data, "--state", str(folder / "s")])  # fmt: skip
-    yield more[rng.integers(3)]
+    share = ["--cost", _by_arm(rng, labels), "--value", "10", "--share", amount(rng, 0.1, 0.5)]
+    for more in ([], share):
+        yield ["report", str(model), "-o", str(folder / "page.html"), *more]
+    yield ["export", str(model), "--to", str(rng.choice(["sql", "json", "onnx"]))]
+    refused = (["plan", "--model", str(model)], ["verify", data, "--model", str(model)],
+               ["monitor", str(model), data, "--state", str(folder / "s")])  # fmt: skip
+    yield refused[rng.integers(3)]
 
 
 def _arms_line(
-    table: pd.DataFrame,
-    labels: list[str],
-    model: Path,
-    folder: Path,
-    name: str,
-    rng: np.random.Generator,
+    table: pd.DataFrame, labels: list[str], model: Path, folder: Path, name: str, rng: Rng
 ) -> list[str]:
     """Who gets which arm, by a budget or a share, with limits of the arms."""
     people, n = changed(table, rng), len(table)
@@ -236,51 +243,43 @@ def _arms_line(
         people["price"] = rng.choice([-1, np.nan, 1e300, 0.0], len(people))
     if rng.random() < 0.1:
         people["never"] = rng.choice(["yes", "no", "perhaps"], len(people))
-    wishes = (["--budget", _amount(rng), "--cost", _by_arm(rng, labels)], ["--share", ".3"],
-              ["--value", "10", "--cost", _by_arm(rng, labels)], ["--budget", "50"],
-              ["--share", _amount(rng), "--cost", _by_arm(rng, labels)])  # fmt: skip
+    cost = ["--cost", _by_arm(rng, labels)]
+    wishes = (["--budget", amount(rng, 1, 50), *cost], ["--share", ".3"],
+              ["--value", "10", *cost], ["--budget", "50"],
+              ["--share", amount(rng, 0.1, 0.5), *cost])  # fmt: skip
     wish = wishes[rng.integers(5)]
     arm = labels[rng.integers(0 if rng.random() < 0.1 else 1, len(labels))]
-    for line, chance in (
-        (["--at-most", f"{arm}={rng.choice([0, 5, n, -1, 2.5])}"], 0.3),
-        (["--at-least", f"{arm}={rng.choice([0, 3, n, 2 * n, -1])}"], 0.3),
-        (["--forbid", f"{arm}={rng.choice(['never', 'never', 'signal', 'no such'])}"], 0.3),
-        (["--cost-column", f"{arm}={rng.choice(['price', 'price', 'no such'])}"], 0.2),
-        (["--exclude", _unwanted(people, folder, rng)], 0.1), (["--all"], 0.2),
-        (["--new-levels", "other"], 0.5),
-    ):  # fmt: skip
-        wish = [*wish, *line] if rng.random() < chance else wish
-    new = str(write_table(people, folder, name, rng))
-    to = str(folder / f"list.{rng.choice(['csv', 'parquet'])}")
-    return ["target", str(model), new, *wish, "-o", to, *_json(rng)]
+    limits = {
+        "--at-most": rng.choice([0, 5, n, -1, 2.5]),
+        "--at-least": rng.choice([0, 3, n, 2 * n, -1]),
+        "--forbid": usually(rng, "never", "signal", "no such", chance=0.4),
+        "--cost-column": usually(rng, "price", "no such", chance=0.3),
+    }
+    for option, value in limits.items():
+        wish = [*wish, option, f"{arm}={value}"] if rng.random() < 0.3 else wish
+    return _target_line(people, model, folder, name, [*wish, *some(rng, {"--all": 0.2})], rng)
 
 
-def _by_arm(rng: np.random.Generator, labels: list[str]) -> str:
+def _by_arm(rng: Rng, labels: list[str]) -> str:
     """What each arm costs: all of them, some, or in words that say nothing."""
     if rng.random() < 0.2:
-        return _amount(rng)
-    some = labels[1:] if rng.random() < 0.85 else labels[: rng.integers(1, len(labels) + 1)]
-    text = ",".join(f"{label}={_amount(rng)}" for label in some)
-    return text if rng.random() < 0.95 else str(rng.choice(["", "mail", "=", f"{text},{text}"]))
-
-
-def _amount(rng: np.random.Generator) -> str:
-    """Mostly a sensible amount of money, or a share."""
-    if rng.random() < 0.85:
-        return str(rng.choice(["0.1", "1", ".25", "2", "0.5"]))
-    return str(rng.choice(["0", "-1", "nan", "inf", "1e300", "1e-300", "some", "30", "1e9"]))
+        return amount(rng, 0.1, 1, 2)
+    chosen = labels[1:] if rng.random() < 0.85 else labels[: rng.integers(1, len(labels) + 1)]
+    text = ",".join(f"{label}={amount(rng, 0.25, 0.5, 1, 2)}" for label in chosen)
+    return usually(rng, text, "", "mail", "=", f"{text},{text}", chance=0.05)
 
 
 # A trial without a model
 
 
-def of_a_trial(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
+def of_a_trial(rng: Rng, folder: Path) -> Lines:
     """It is planned, assigned, looked at while it runs, and verified."""
     table, options = odd_trial(rng)
+    options = [option for option in options if option != "--json"]
     table["day"] = odd_days(rng, len(table))
     if "who" not in table:
         table["who"] = rng.permutation(len(table)) + 10
-    if rng.random() < 0.05:  # ids that stand twice, or are missing
+    if rng.random() < 0.05:  # ids that occur twice, or are missing
         table["who"] = table["who"].where(rng.random(len(table)) > 0.02, rng.choice([None, 10]))
     data = str(write_table(table, folder, "trial", rng))
     yield from _plan_lines(table, data, rng, folder)
@@ -289,83 +288,66 @@ def of_a_trial(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
     yield from _verify_lines(table, options, rng, folder)
 
 
-def _plan_lines(
-    table: pd.DataFrame, data: str, rng: np.random.Generator, folder: Path
-) -> Iterator[list[str]]:
-    yield ["plan", *plan_options(rng), *_json(rng)]
+def _plan_lines(table: pd.DataFrame, data: str, rng: Rng, folder: Path) -> Lines:
+    yield ["plan", *plan_options(rng)]
     groups = ["--groups", "home"] if "home" in table and rng.random() < 0.7 else []
-    past = ["plan", data, "-y", str(rng.choice(["bought", "signal", "day"], p=[0.9, 0.06, 0.04]))]
-    yield [*past, *groups, *plan_options(rng, base=rng.random() < 0.1), *_json(rng)]
+    past = ["plan", data, "-y", usually(rng, "bought", "signal", "day")]
+    yield [*past, *groups, *plan_options(rng, base=rng.random() < 0.1)]
     if rng.random() < 0.02:
         yield ["plan", *plan_options(rng), "--picture", str(folder / "power.svg")]
 
 
-def plan_options(rng: np.random.Generator, *, base: bool = True, needs: bool = True) -> list[str]:
-    """What is assumed: mostly numbers that a trial has; ``needs``: those without a model."""
-
-    def number(*right: float) -> str:
-        odd = ("0", "1", "-0.1", "1.2", "nan", "inf", "1e300", "1e-300", "-5", "0.5")
-        return str(rng.choice(odd if rng.random() < 0.06 else [f"{own:g}" for own in right]))
-
-    gain = ["--gain", number(0.002, 0.01, 0.03)]
+def plan_options(rng: Rng, *, base: bool = True, needs: bool = True) -> list[str]:
+    """Assumptions: mostly numbers that a trial has; ``needs``: those without a model."""
+    gain = f"--gain {amount(rng, 0.002, 0.01, 0.03)}"
     if rng.random() < 0.3:
-        gain = ["--effect-sd", number(0.05, 0.1), "--explained", number(0.2, 0.5, 1)]
-    options = ["--effect", number(0.01, 0.05, 0, -0.02), *gain] if needs else []
-    options += ["--base-rate", number(0.05, 0.2, 0.5)] if base and needs else []
-    for line, chance in (
-        (["--rows", str(rng.choice([1000, 100_000, 1, 0, -5, 10**12]))], 0.4),
-        (["--power", number(0.8, 0.9)], 0.2), (["--treated-share", number(0.3, 0.5, 0.85)], 0.3),
-        (["--arms", str(rng.choice([2, 3, 0]))], 0.2), (["--outcome-sd", number(1, 20)], 0.1),
-        (["--outcome-range", number(0), number(1, 500)], 0.1), (["--cross-fitted"], 0.2),
-        (["--effect", number(0.02)], 0.1),
-    ):  # fmt: skip
-        options += line if rng.random() < chance else []
-    return options
+        gain = f"--effect-sd {amount(rng, 0.05, 0.1)} --explained {amount(rng, 0.2, 0.5, 1)}"
+    return some(
+        rng,
+        {f"--effect {amount(rng, 0.01, 0.05, 0, -0.02)} {gain}": float(needs),
+         f"--base-rate {amount(rng, 0.05, 0.2, 0.5)}": float(base and needs),
+         f"--rows {rng.choice([1000, 100_000, 1, 0, -5, 10**12])}": 0.4,
+         f"--power {amount(rng, 0.8, 0.9)}": 0.2,
+         f"--treated-share {amount(rng, 0.3, 0.5, 0.85)}": 0.3,
+         f"--arms {rng.choice([2, 3, 0])}": 0.2, f"--outcome-sd {amount(rng, 1, 20)}": 0.1,
+         f"--outcome-range {amount(rng, 0)} {amount(rng, 1, 500)}": 0.1,
+         "--cross-fitted": 0.2, f"--effect {amount(rng, 0.02)}": 0.1},
+    )  # fmt: skip
 
 
-def _assign_lines(
-    table: pd.DataFrame, data: str, rng: np.random.Generator, folder: Path
-) -> Iterator[list[str]]:
-    arms = ("none=.5,mail=.5", "none=.5,mail=.5", "none=.2,mail=.8", "c=1/3,a=1/3,b=1/3",
-            "none=.5,mail=.6", "none=1", "none", "a=.5,a=.5", "none=-1,mail=2", "none=.123457,"
-            "mail=.876543", "0=.5,1=.5", "é=1/2,日本=1/2")  # fmt: skip
-    text = str(
-        rng.choice(arms, p=[0.3, 0.2, 0.1, 0.1, 0.03, 0.02, 0.02, 0.03, 0.03, 0.05, 0.1, 0.02])
-    )
+def _assign_lines(table: pd.DataFrame, data: str, rng: Rng, folder: Path) -> Lines:
+    right = ("none=.5,mail=.5", "none=.2,mail=.8", "c=1/3,a=1/3,b=1/3", "0=.5,1=.5")
+    odd = ("none=.5,mail=.6", "none=1", "none", "a=.5,a=.5", "none=-1,mail=2",
+           "none=.123457,mail=.876543", "é=1/2,日本=1/2")  # fmt: skip
     listed = folder / f"assigned.{rng.choice(['csv', 'csv', 'parquet'])}"
-    how = ["--id", str(rng.choice(["who", "signal", "no such"], p=[0.94, 0.03, 0.03]))]
-    how += ["--key", str(rng.choice(["k", "", "a'b", "日本"], p=[0.9, 0.03, 0.05, 0.02]))]
-    how += ["--arms", text]
-    if "home" in table and rng.random() < 0.5:
-        how += ["--groups", "home"]
-    if rng.random() < 0.3:
-        how += ["--strata", str(rng.choice(list(table.columns)))]
-    how += ["--blocked"] if rng.random() < 0.2 else []
-    yield ["assign", data, *how, "-o", str(listed), *_json(rng)]
+    how = ["--id", usually(rng, "who", "signal", "missing")]
+    how += ["--key", usually(rng, "k", "", "a'b", "日本", chance=0.1)]
+    how += ["--arms", usually(rng, str(rng.choice(right)), *odd, chance=0.2)]
+    how += ["--groups", "home"] if "home" in table and rng.random() < 0.5 else []
+    how += ["--strata", str(rng.choice(list(table.columns)))] if rng.random() < 0.3 else []
+    how += some(rng, {"--blocked": 0.2})
+    yield ["assign", data, *how, "-o", str(listed)]
     more = pd.concat([table.iloc[: len(table) // 2], later(table, rng)])
     wave = str(write_table(more, folder, "wave", rng))
-    other = how if rng.random() < 0.8 else [*how[:-1], "other"]
-    yield ["assign", wave, *other, "-o", str(listed), "--add", *_json(rng)]
+    yield ["assign", wave, *how, *some(rng, {"--key other": 0.2}), "-o", str(listed), "--add"]
 
 
-def _monitor_lines(
-    table: pd.DataFrame, options: list[str], rng: np.random.Generator, folder: Path
-) -> Iterator[list[str]]:
+def _monitor_lines(table: pd.DataFrame, options: list[str], rng: Rng, folder: Path) -> Lines:
     """Four looks: at a part, at all, at rows that were changed, and at another trial."""
     days = pd.to_datetime(table["day"], errors="coerce", format="mixed", utc=True)
     part = table[(days < "2026-01-20").to_numpy()]
-    state, windows = str(folder / "trial.state"), ("0", "7d", "4w", "36h", "-1", "soon", "1e9d")
     parts = _only(options, "-t", "-y", "--treated", "--control", "--id")
     parts += ["--lower-is-better"] if "--lower-is-better" in options else []
-    first = ["--score-column", str(rng.choice(["signal", "day", "given"], p=[0.9, 0.05, 0.05]))]
-    first += ["--date", str(rng.choice(["day", "signal", "no such"], p=[0.94, 0.03, 0.03]))]
-    for line, chance in (
-        (["--window", str(rng.choice(windows, p=[0.2, 0.4, 0.2, 0.1, 0.03, 0.04, 0.03]))], 0.6),
-        (["--treated-share", str(rng.choice([0.5, 0.4, 0, 1, 2, -1]))], 0.3),
-        (["--delta", str(rng.choice(["0.1", "0.01", "0", "nan"], p=[0.5, 0.4, 0.05, 0.05]))], 0.2),
-        (["--outcome-range", "0", str(rng.choice([1, 500, 0, "inf"]))], 0.15),
-    ):  # fmt: skip
-        first += line if rng.random() < chance else []
+    window = usually(rng, str(rng.choice(["0", "7d", "4w", "36h"])), "-1", "soon", "1e9d")
+    first = ["--score-column", usually(rng, "signal", "day", "given")]
+    first += ["--date", usually(rng, "day", "signal", "missing")]
+    first += some(
+        rng,
+        {f"--window {window}": 0.6,
+         f"--treated-share {rng.choice([0.5, 0.4, 0, 1, 2, -1])}": 0.3,
+         f"--delta {usually(rng, '0.1', '0', 'nan', '0.01', chance=0.3)}": 0.2,
+         f"--outcome-range 0 {rng.choice(['1', '500', '0', 'inf'])}": 0.15},
+    )  # fmt: skip
     next_days = (days + pd.Timedelta(60, unit="D")).dt.strftime("%Y-%m-%d")
     looks = (
         (part if len(part) else table, "2026-01-21", [*parts, *first]),
@@ -373,35 +355,30 @@ def _monitor_lines(
         (spoilt(table, rng), "2026-03-20", []),
         (later(table.assign(day=next_days), rng), "2026-07-01", [*parts, "--date", "day"]),
     )
+    odd = ("2020-01-01", "03.04.2026", "today", "2026-99-99", "9999-01-01", "2026-04-01T10:00Z")
     for number, (rows, day, more) in enumerate(looks):
-        odd = ("2020-01-01", "03.04.2026", "today", "2026-99-99", "9999-01-01", "2026-04-01T10:00Z")
-        when = day if rng.random() < 0.93 else str(rng.choice(odd))
         data = str(write_table(rows, folder, f"look{number}", rng))
-        yield ["monitor", data, "--state", state, "--as-of", when, *more, *_json(rng)]
+        when = usually(rng, day, *odd)
+        yield ["monitor", data, "--state", str(folder / "trial.state"), "--as-of", when, *more]
 
 
-def _verify_lines(
-    table: pd.DataFrame, options: list[str], rng: np.random.Generator, folder: Path
-) -> Iterator[list[str]]:
+def _verify_lines(table: pd.DataFrame, options: list[str], rng: Rng, folder: Path) -> Lines:
     new = campaign_of(table, _arms(table, options), rng)
     data = str(write_table(new, folder, "campaign", rng))
     parts = _only(options, "-t", "-y", "--treated", "--control", "--id", "--groups")
-    flags = ("--lower-is-better", "--drop-missing-outcomes")
-    parts += [flag for flag in flags if flag in options]
-    chance = str(rng.choice(["chance", "signal", "given"], p=[0.9, 0.05, 0.05]))
+    parts += [flag for flag in FLAGS[1:] if flag in options]
+    chance = usually(rng, "chance", "signal", "given", chance=0.1)
     for more in ([], ["--propensity", chance], ["--propensity", chance]):
-        yield ["verify", data, "--chosen", "top", *parts, *more, *_json(rng)]
+        yield ["verify", data, "--chosen", "top", *parts, *more]
     if (listed := next(folder.glob("assigned.*"), None)) is not None and rng.random() < 0.3:
         names = ["--id", "who", "-y", "bought", "-t", "given"]
-        yield ["verify", data, "--list", str(listed), *names, *_json(rng)]
+        yield ["verify", data, "--list", str(listed), *names]
 
 
 def _arms(table: pd.DataFrame, options: list[str]) -> tuple[Any, Any]:
     """The labels of control and treated, as values of the table."""
     values = sorted(pd.unique(table["given"].dropna()), key=str)
-    named = [
-        options[options.index(arm) + 1] for arm in ("--control", "--treated") if arm in options
-    ]
+    named = _only(options, "--control", "--treated")[1::2]
     found = [value for name in named for value in values if str(value) == name]
     control, treated = found if len(found) == 2 else (values[0], values[-1])
     return control, treated
@@ -409,20 +386,8 @@ def _arms(table: pd.DataFrame, options: list[str]) -> tuple[Any, Any]:
 
 def _only(options: list[str], *names: str) -> list[str]:
     """Some options, which have a value each."""
-    return [
-        word
-        for name in names
-        if name in options
-        for word in (name, options[options.index(name) + 1])
-    ]
-
-
-def _json(rng: np.random.Generator) -> list[str]:
-    return ["--json"] if rng.random() < 0.3 else []
-
-
-#: Options of ``fit`` that have no value, and that ``check`` has not.
-FLAGS = ("--despite-check", "--lower-is-better", "--drop-missing-outcomes")
+    there = [name for name in names if name in options]
+    return [word for name in there for word in (name, options[options.index(name) + 1])]
 
 
 def _without(options: list[str], *names: str, flags: tuple[str, ...]) -> list[str]:
