@@ -168,7 +168,8 @@ def target(
     people : frame
         One row for each person, with the feature columns of the trial.
     share : float, optional
-        Treat this part of the people; or
+        Treat this part of the people (several arms with ``cost``: spend what treats it in the
+        trial); or
     budget : float, optional
         treat as many as the money pays for, at ``cost``; or neither, with ``cost`` and ``value``:
         the share, or budget, with the highest expected profit.
