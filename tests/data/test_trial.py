@@ -182,7 +182,7 @@ def test_summary_is_welch():
     np.testing.assert_allclose(got, want, rtol=1e-10)
     assert [a.n_rows for a in summary.arms] == [len(control), len(treated)]
     assert sum(a.share for a in summary.arms) == pytest.approx(1)
-    assert json.loads(json.dumps(summary.to_dict()))["n_rows"] == 300
+    assert json.loads(json.dumps(dataclasses.asdict(summary)))["n_rows"] == 300
 
 
 def test_summary_of_several_arms_and_of_no_spread():

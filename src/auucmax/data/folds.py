@@ -131,12 +131,8 @@ def make_strata(
         codes = pd.factorize(4 * codes + levels, sort=True)[0]
     sizes = np.bincount(codes)
     if sizes.min() < least:
-        row = codes == sizes.argmin()
-        found = f"{sizes.min()} with treatment {listed(labels[row][:1])}"
-        if by == "treatment-outcome":
-            found += f" and outcome {listed(np.unique(outcome[row]))}"
         raise InputError(
-            "strata", f"of at least {least} rows each", found,
+            "strata", f"of at least {least} rows each", f"one of {sizes.min()}",
             'Use by="treatment" or fewer folds, or drop these rows.',
         )  # fmt: skip
     return codes

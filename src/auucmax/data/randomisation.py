@@ -291,7 +291,8 @@ def check_randomisation(
     if trial.randomised is not None:
         trial = trial.take(trial.randomised)
     trial, by_group, grouping = independent_rows(trial, rng)
-    lost, known_arm = trial.lost, trial.arm
+    lost = trial.lost
+    known_arm = trial.arm
     if lost is not None and by_group:
         # A group counts once, by its first row; with some rows lost it is neither lost nor known.
         known_arm = known_arm[~pd.Series(trial.groups).isin(lost.groups)]

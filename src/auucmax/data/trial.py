@@ -5,7 +5,7 @@ Printing a trial shows its arms, their average effects and how uncertain these a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,10 +67,6 @@ class TrialSummary(Shown):
     n_features: int
     arms: tuple[ArmSummary, ...]
     effects: tuple[EffectSummary, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The summary as nested dictionaries, for JSON."""
-        return asdict(self)
 
 
 PER_ROW = (
@@ -288,14 +284,13 @@ class Trial(Shown):
 
     def select_arm(self, label: Any) -> Trial:
         """The trial of one arm (by label or printed name) against the control."""
-        places = dict(zip(self.arms, range(len(self.arms)), strict=True))
-        places |= dict(zip(self.arm_names, range(len(self.arms)), strict=True))
-        if not (place := places.get(label, 0)):
-            raise ValueError(
-                f"select_arm needs one of the arms {listed(self.arms[1:])}, got {label!r}. "
-                f"The control, {self.control!r}, is always kept."
-            )
-        return self.take(np.isin(self.arm, (0, place)))
+        for place, own in enumerate(zip(self.arms, self.arm_names, strict=True)):
+            if place and label in own:
+                return self.take(np.isin(self.arm, (0, place)))
+        raise ValueError(
+            f"select_arm needs one of the arms {listed(self.arms[1:])}, got {label!r}. "
+            f"The control, {self.control!r}, is always kept."
+        )
 
     def split(
         self,

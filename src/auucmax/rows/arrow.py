@@ -135,8 +135,6 @@ class ArrowColumns:
 
 
 def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> None:
-    from pyarrow import types
-
     kind = schema.field(outcome).type
     if _width(kind) is None:
         raise TableError(
@@ -146,11 +144,6 @@ def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> N
     kind = schema.field(treatment).type
     if _width(kind) is not None:
         return
-    if types.is_nested(kind) or types.is_null(kind):
-        raise TableError(
-            f"the column {treatment!r} should hold numbers, booleans, texts or dates as "
-            f"the treatment, got type {kind!s:.50}. Convert it first."
-        )
     if not named:
         raise TableError(
             f"the column {treatment!r} should be 0 or 1 in every row, got type {kind!s:.50}. "
@@ -187,15 +180,7 @@ class _ParquetFiles:
     def schema(self) -> Any:
         import pyarrow.parquet
 
-        first, *others = map(pyarrow.parquet.read_schema, self.files)
-        types = dict(zip(first.names, first.types, strict=True))
-        for file, schema in zip(self.files[1:], others, strict=True):
-            if dict(zip(schema.names, schema.types, strict=True)) != types:
-                raise TableError(
-                    f"{Path(file).name} should have the columns and types of "
-                    f"{Path(self.files[0]).name}, got others. Write the files in the same way."
-                )
-        return first
+        return pyarrow.parquet.read_schema(self.files[0])
 
     def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
         from pyarrow.parquet import ParquetFile

@@ -346,8 +346,6 @@ class ArrayRows(Rows):
 
 # Threads
 
-# Threads
-
 
 def n_threads() -> int:
     """Number of threads: NUMBA_NUM_THREADS, which joblib lowers in workers."""
