@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from tests.present.cases import model
 
-from auucmax.present.figures import (
-    NARROW,
-    WIDE,
-    slider,
-)
+from auucmax.present.figures import slider
+from auucmax.present.page import templates
 from auucmax.results import Terms
 
 
 def moved(kind="works", **terms):
     return slider(model(kind).evidence, Terms(**terms), 10_000, "EUR")
+
+
+def drawn(found, is_wide):
+    figures = templates().get_template("figures.html.jinja").module
+    return ET.fromstring(figures.curve(found, found.axes(is_wide)))
 
 
 def frame(root):
@@ -24,17 +26,17 @@ def frame(root):
     return lambda x, y: (x0 + (x1 - x0) * x, y0 + (y1 - y0) * y)
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_the_marker_stands_where_the_script_puts_it(width):
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_the_marker_stands_where_the_script_puts_it(is_wide):
     found = moved(share=0.3, cost=(0.15,), value=1.0)
-    root = ET.fromstring(found.draw(width))
+    root = drawn(found, is_wide)
     dot = next(e for e in root.iter() if e.get("class") == "marker-dot")
     point = found.first.json(*found.range())
     place = frame(root)(point["at"], point["y"])
     assert (float(dot.get("cx")), float(dot.get("cy"))) == pytest.approx(place, abs=0.05)
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("is_wide", [True, False])
 @pytest.mark.parametrize(
     ("kind", "terms"),
     [
@@ -45,9 +47,9 @@ def test_the_marker_stands_where_the_script_puts_it(width):
         ("few", {"share": 0.3}),
     ],
 )
-def test_everything_lies_inside_the_frame(kind, terms, width):
+def test_everything_lies_inside_the_frame(kind, terms, is_wide):
     found = moved(kind, **terms)
-    root = ET.fromstring(found.draw(width))
+    root = drawn(found, is_wide)
     _, _, size, height = map(float, root.get("viewBox").split())
     paths = [e for e in root.iter() if e.tag == "path"]
     assert len(paths) == 2 + len(found.lines)  # band, lines and the curve

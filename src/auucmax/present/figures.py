@@ -1,42 +1,25 @@
-"""Figures of a page, as SVG, and the slider of a report: one decision per share or budget.
+"""Places in the figures of a page, and the slider of a report: one decision per share or budget.
 
-Figures are drawn twice, for a wide and for a narrow screen, so that their text keeps its size.
-Every decision is made by :mod:`auucmax.targeting.rule`; the script of the page only shows them.
+``figures.html.jinja`` draws the figures. Every decision is made by :mod:`auucmax.targeting.rule`;
+the script of the page only shows them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from auucmax.present import words
 from auucmax.present.brief import brief
 from auucmax.results import Brief, Deciles, Decision, Estimate, Evidence, Plan, State, Terms
 from auucmax.targeting.rule import decide, plan_at, price_factor
 
-WIDE, NARROW = 720, 360
-
 #: Points of a line; None where the number is not known.
-Points = Sequence[tuple[float, float | None]]
-
-
-def both(draw: Callable[..., Markup], *given: Any) -> Markup:
-    """Draw a figure for wide and for narrow screens; CSS shows one of them."""
-    return draw(*given, WIDE) + draw(*given, NARROW)
-
-
-def label(value: float) -> str:
-    """Format a tick label.
-
-    >>> label(1500.0), label(-0.25)
-    ('1,500', '−0.25')
-    """
-    return f"{value:,.10g}".replace("-", "\u2212")
+Points = list[tuple[float, float | None]]
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -62,100 +45,49 @@ def range_of(values: Iterable[float | None]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Axes:
-    """Plot axes; ``bounds`` are lowest and highest x, then y."""
+    """Places in a figure for a wide or a narrow screen.
 
-    width: int
+    ``bounds`` are lowest and highest x, then y; ``x_ticks``: values and labels.
+    """
+
+    is_wide: bool
     height: int
     bounds: tuple[float, float, float, float]
+    x_ticks: Sequence[tuple[float, str]]
     top: int = 14
     left = 74
-    right = 22
+
+    @property
+    def width(self) -> int:
+        return 720 if self.is_wide else 360
+
+    @property
+    def right(self) -> int:
+        return self.width - 22
 
     @property
     def base(self) -> int:
         return self.height - 46
 
+    @property
+    def y_ticks(self) -> list[float]:
+        return ticks(*self.bounds[2:])
+
     def x(self, value: float) -> float:
         low, high = self.bounds[:2]
-        inside = self.width - self.left - self.right
-        return round(self.left + inside * (value - low) / (high - low), 2)
+        return round(self.left + (self.right - self.left) * (value - low) / (high - low), 2)
 
     def y(self, value: float) -> float:
         low, high = self.bounds[2:]
         return round(self.top + (self.base - self.top) * (high - value) / (high - low), 2)
 
-    def frame(self, x_labels: Iterable[tuple[float, str]], x_title: str, y_title: str) -> Markup:
-        """Grid lines, labels of both axes and their titles."""
-        parts = []
-        for value in ticks(*self.bounds[2:]):
-            at = self.y(value)
-            style = "grid" if value else "zero"
-            parts.append(line(style, self.left, at, self.width - self.right, at))
-            parts.append(text(self.left - 6, at + 4, label(value), "end"))
-        parts += [text(self.x(at), self.base + 18, label, "middle") for at, label in x_labels]
-        middle = (self.left + self.width - self.right) / 2
-        parts.append(text(middle, self.height - 8, x_title, "middle", "title"))
-        turned = Markup('<text class="title" text-anchor="middle" transform="{}">{}</text>')
-        turn = f"translate(12 {(self.top + self.base) / 2}) rotate(-90)"
-        return Markup("").join([*parts, turned.format(turn, y_title)])
 
-    def path(self, points: Points, style: str, back: Points = ()) -> Markup:
-        """Draw a line through the known points, or an area that returns ``back``."""
-        ways = [f"{self.x(x)} {self.y(y)}" for x, y in (*points, *back[::-1]) if y is not None]
-        end = "Z" if back else ""
-        return Markup('<path class="{}" d="{}"/>').format(
-            style, f"M{'L'.join(ways)}{end}" if ways else ""
-        )
-
-    def svg(self, name: str, about: str, parts: Sequence[Markup]) -> Markup:
-        """The SVG element; its ``data-`` attributes let the script move the marker."""
-        head = Markup(
-            '<svg class="figure {} {}" viewBox="0 0 {} {}" role="img" aria-label="{}" '
-            'data-x0="{}" data-x1="{}" data-y0="{}" data-y1="{}">'
-        ).format(
-            name, "narrow" if self.width < WIDE else "wide", self.width, self.height, about,
-            self.left, self.width - self.right, self.base, self.top,
-        )  # fmt: skip
-        return head + Markup("").join(parts) + Markup("</svg>")
-
-
-def line(style: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-        style, x1, y1, x2, y2
-    )
-
-
-def dot(style: str, x: float, y: float) -> Markup:
-    return Markup('<circle class="{}" cx="{}" cy="{}" r="4.5"/>').format(style, x, y)
-
-
-def text(x: float, y: float, label: str, anchor: str, style: str = "tick") -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
-        style, round(x, 2), round(y, 2), anchor, label
-    )
-
-
-def deciles_figure(deciles: Deciles, scale: float, y_title: str, width: int) -> Markup:
-    """Draw the effect in each tenth with its interval, next to the prediction."""
-    n = len(deciles.uplift)
-    columns = [deciles.uplift, deciles.lower, deciles.upper, deciles.predicted or (None,) * n]
-    rows = [[y if y is None else y * scale for y in row] for row in zip(*columns, strict=True)]
-    axes = Axes(width, 280, (0.5, n + 0.5, *range_of(y for row in rows for y in row)))
-    labels = [(place, str(place)) for place in range(1, n + 1)]
-    parts = [axes.frame(labels, f"{part_of(n)} of the people, highest scores first", y_title)]
-    # Side by side, or a good prediction would hide what it predicts.
-    aside = 0.12 if deciles.predicted else 0.0
-    for place, (actual, low, high, predicted) in enumerate(rows, start=1):
-        x = axes.x(place - aside)
-        if low is not None and high is not None:
-            parts.append(line("whisker", x, axes.y(low), x, axes.y(high)))
-        if actual is not None:
-            parts.append(dot("actual", x, axes.y(actual)))
-        if predicted is not None:
-            x, y = axes.x(place + aside), round(axes.y(predicted) - 5.5, 2)
-            diamond = Markup('<path class="predicted" d="M{} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>')
-            parts.append(diamond.format(x, y))
-    return axes.svg("deciles", f"Effect in each {part_of(n)}, as in the table below.", parts)
+def axes_of_deciles(deciles: Deciles, scale: float, is_wide: bool) -> Axes:
+    """Axes for the effect in each tenth, its interval and the prediction."""
+    shown = (*deciles.uplift, *deciles.lower, *deciles.upper, *(deciles.predicted or ()))
+    places = range(1, len(deciles.uplift) + 1)
+    y_range = range_of(y if y is None else y * scale for y in shown)
+    return Axes(is_wide, 280, (0.5, places[-1] + 0.5, *y_range), [(k, str(k)) for k in places])
 
 
 def part_of(n: int) -> str:
@@ -254,43 +186,22 @@ class Slider:
 
     def range(self) -> tuple[float, float]:
         """The lowest and highest y of the figure."""
-        values = [y for _, _, points in self.lines for _, y in points]
-        for own in self.points:
-            if own.y is not None:
-                values += [own.y.value, own.y.lower, own.y.upper]
-        return range_of(values)
-
-    def draw(self, width: int) -> Markup:
-        """Draw the curve, band, other lines, guarantees, marks and the slider's position."""
-        narrow = width < WIDE
-        axes = Axes(width, 300 if narrow else 470, (0.0, 1.0, *self.range()), top=30)
-        write = words.money if self.in_money else words.percent
-        marks = ticks(0.0, self.largest, 4 if narrow else 6) if self.largest else []
-        x_labels = [(x / self.largest, write(x)) for x in marks]
-        known = [(own.at, own.y) for own in self.points if own.y is not None]
-        lower, upper = [(at, y.lower) for at, y in known], [(at, y.upper) for at, y in known]
-        parts = [
-            axes.frame(x_labels, self.title.lower(), self.y_title),
-            axes.path(lower, "band", upper),
-            *(axes.path(points, style) for style, _, points in self.lines),
-            # Last, so that no line is drawn over it.
-            axes.path([(0.0, 0.0), *((at, y.value) for at, y in known)], "model"),
+        curves = [
+            *(points for *_, points in self.lines),
+            *map(self.line, ("value", "lower", "upper")),
         ]
-        for own in self.points:
-            if own.sure is not None and own.sure > axes.bounds[2]:
-                x, y = axes.x(own.at), axes.y(own.sure)
-                parts.append(line("guarantee", x - 7, y, x + 7, y))
-        for number, (name, place) in enumerate(self.marks):
-            at, label = self.points[place].at, f"{name} {self.points[place].label}"
-            above = axes.top - 4 - 15 * number
-            anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
-            parts.append(line("mark", axes.x(at), above + 2, axes.x(at), axes.base))
-            parts.append(text(axes.x(at), above, label, anchor, "mark"))
-        x, gain = axes.x(self.first.at), self.first.y
-        parts.append(line("marker", x, axes.top, x, axes.base))
-        style = "marker-dot" if gain else "marker-dot unseen"
-        parts.append(dot(style, x, axes.y(gain.value if gain else 0.0)))
-        return axes.svg("curve", f"Curve by {self.title.lower()}. A table has the numbers.", parts)
+        return range_of(y for points in curves for _, y in points)
+
+    def line(self, of: str) -> Points:
+        """Points of the curve: value, or lower or upper end of the interval, where it is known."""
+        return [(own.at, getattr(own.y, of)) for own in self.points if own.y is not None]
+
+    def axes(self, is_wide: bool) -> Axes:
+        """Axes for the curve."""
+        write = words.money if self.in_money else words.percent
+        marks = ticks(0.0, self.largest, 6 if is_wide else 4) if self.largest else []
+        x_ticks = [(x / self.largest, write(x)) for x in marks]
+        return Axes(is_wide, 470 if is_wide else 300, (0.0, 1.0, *self.range()), x_ticks, top=30)
 
 
 def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:

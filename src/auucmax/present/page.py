@@ -160,7 +160,7 @@ def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: 
     css, script = _resource("page.css"), _resource("page.js")
     may_run = _hash(script) if values["slider"] else "'none'"
     page = (
-        _templates()
+        templates()
         .get_template(template)
         .render(
             roles=roles,
@@ -227,7 +227,8 @@ def _resource(name: str) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
+    """Templates of pages, which escape and typeset all values."""
     return Environment(
         loader=FunctionLoader(_resource),
         autoescape=True,
