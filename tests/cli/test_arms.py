@@ -74,34 +74,6 @@ def test_target_keeps_to_limits(trial, tmp_path):
     assert own["decision"]["plan"]["spend"] <= 300
 
 
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("target {m} {n} --budget 3 --cost fax=1", "--cost"),
-        ("target {m} {n} --budget 3 --cost mail=1,mail=5,phone=2", "--cost"),
-        ("target {m} {n} --budget 3 --cost mail=1", "--cost"),
-        ("target {m} {n} --share .3 --at-most mail", "--at-most"),
-        ("target {m} {n} --share .3 --at-most mail=few", "--at-most"),
-        ("target {m} {n} --share .3 --at-most fax=3", "--at-most"),
-        ("target {m} {n} --share .3 --forbid mail=nowhere", "'nowhere'"),
-        ("target {m} {n} --share .3 --at-least mail=9,phone=5000", "--at-least"),
-        ("target {m} {n}", "--share"),
-        ("fit {t} -t arm -y visit --control none -m tm --hold-out .3", "--hold-out"),
-        ("fit {t} -t arm -y visit --control none -m tm --cost a=1", "--cost"),
-        ("fit {t} -t arm -y visit --control none --treated mail -m tm --budget 3", "--budget"),
-        ("fit {t} -t arm -y visit --control none -m tm --id person --budget 500", "--budget"),
-        ("export {m} --to sql --table people --cost mail=1,phone=2", "--value"),
-    ],
-)
-def test_bad_input_names_the_option(trial, tmp_path, line, word):
-    files = {"m": trial / "m.model", "n": trial / "new.csv", "t": trial / "trial.csv"}
-    result = run(f"{line.format(**files)} -o {tmp_path}/out.csv")
-    assert result.exit_code == 2
-    (told,) = [text for text in result.stderr.splitlines() if not text.startswith("note: ")]
-    assert word in told
-    assert not (tmp_path / "out.csv").exists()
-
-
 @pytest.mark.gate
 def test_a_list_of_several_arms_goes_through_every_command(tmp_path):
     """People are assigned, outcomes are joined to the list, and nothing is renamed."""

@@ -1,9 +1,8 @@
 """``auucmax target``: the list, and the numbers about it."""
 
-import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.commands import numbers, result_of, run
+from tests.cli.commands import result_of, run
 
 from auucmax import InputError, load
 from auucmax.data import databases
@@ -60,25 +59,6 @@ def test_reasons_and_everyone(files, tmp_path):
     people = pd.read_csv(tmp_path / "list.csv")
     assert len(people) == 1_000
     assert people["reasons"][:300].notna().all()
-
-
-@pytest.mark.gate
-def test_harm_is_the_verdict_of_every_command(tmp_path):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(3_000, 2)), columns=["a", "b"])
-    table["mail"] = rng.integers(0, 2, 3_000)
-    table["visit"] = (rng.random(3_000) < 0.4 - 0.2 * table["mail"]).astype(int)
-    table.assign(id=range(3_000)).to_csv(tmp_path / "trial.csv", index=False)
-    fit = numbers(f"fit {tmp_path}/trial.csv -t mail -y visit --id id -m tm -o {tmp_path}/m")
-    assert fit["result"]["arms"][0]["effect"]["upper"] < 0
-    target = f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv"
-    assert result_of(target)["decision"]["state"] == "harm"
-    assert result_of(f"report {tmp_path}/m -o {tmp_path}/r.html")["state"] == "harm"
-    assigned = result_of(
-        f"assign {tmp_path}/trial.csv --id id --key k --model {tmp_path}/m --share .3 "
-        f"-o {tmp_path}/a.csv"
-    )
-    assert assigned["decision"]["state"] == "harm"
 
 
 @pytest.mark.filterwarnings("ignore:'joined' of people.parquet is read as")

@@ -156,12 +156,6 @@ def test_excluded_repeated_and_nameless_people(model, new):
         assert caught.value.parameter == "exclude"
 
 
-def test_reasons_name_columns(model, new):
-    found = model.target(new, share=0.1, reasons=True)
-    assert all(found.chosen()["reasons"].str.contains(r"\([+-]\)"))
-    assert set(found.people["reasons"].iloc[found.n_treated :]) == {""}
-
-
 def test_an_id_may_have_the_name_of_a_column_of_the_list():
     table = trial_table(2_000).rename(columns={"person": "rank"})
     model = auucmax.fit(auucmax.read_trial(table, **NAMES, id="rank"), "tm")

@@ -6,7 +6,6 @@ from tests.model.arms_table import COSTS, arms_table
 from tests.model.trial_table import trial_table
 
 import auucmax
-from auucmax._errors import InputError
 
 NAMES = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
 
@@ -38,15 +37,6 @@ def test_a_model_is_the_same_from_its_file(name, request, tmp_path):
     again.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
     assert path.stat().st_size < 300_000
-
-
-def test_shapes(model, arms_model):
-    one, two = trial_table(50), arms_table(50)
-    assert model.predict(one).shape == (50,)
-    assert model.uplift(one).shape == (50, 1)
-    assert arms_model.predict(two).shape == arms_model.uplift(two).shape == (50, 2)
-    with pytest.raises(InputError):
-        model.predict(one.head(0))
 
 
 def test_frames_of_any_library(model):

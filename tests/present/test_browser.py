@@ -246,28 +246,6 @@ def test_no_page_is_wider_than_its_screen(open_page, name, width):
             assert slider["x"] + slider["width"] < curve["x"]
 
 
-def test_prints_with_open_tables_on_white(open_page):
-    page = open_page(color_scheme="dark")
-    assert page.locator("details[open]").count() == 0
-    page.evaluate(
-        """() => window.addEventListener("beforeprint", () => {
-            window.opened = document.querySelectorAll("details[open]").length;
-        })"""
-    )
-    printed = page.pdf(format="A4", print_background=True)
-    assert printed.startswith(b"%PDF")
-    assert page.evaluate("window.opened") == page.locator(".rest details").count()
-    assert page.locator("details[open]").count() == 0
-    page.emulate_media(media="print")
-    assert not page.locator("#place").is_visible()
-    assert page.locator("#facts").is_visible()
-    # The decision, the curve and whom it picks fit on one sheet of A4, the rest is behind.
-    page.set_viewport_size({"width": 680, "height": 1009})
-    assert page.locator(".rest").bounding_box()["y"] < 1009
-    assert page.evaluate("getComputedStyle(document.querySelector('.rest')).breakBefore") == "page"
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-
-
 @pytest.mark.skipif(AXE is None, reason="AUUCMAX_AXE names no axe.min.js (npm install axe-core)")
 @pytest.mark.parametrize("name", ["plain", "hostile", "arms", "few", "failed", "check", "unfair"])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 390)])
