@@ -17,7 +17,7 @@ they get. So the order of rows never matters, and boosting can start with all sc
 *Bins.* With more than ``n_bins`` different scores, neighbours in rank are put into bins of about
 equal weight, and rows of a bin count as tied at its mean score. A bin then enters only through the
 weight of its three relevances: O(n log n) for the ranks and O(n_bins^2) for all pairs.
-``pair_gradients_slow`` in ``reference.py`` is the specification.
+``pair_gradients_slow`` of the tests is the specification.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from auucmax.certificates.bound import Guarantee
 from auucmax.certificates.certify import METHODS, Certificate
 from auucmax.certificates.fixed_bets import ProgressiveCertificate
 from auucmax.certificates.policies import PolicyCertificate, ShareCertificate
-from auucmax.comparison.comparison import Comparison
+from auucmax.comparison import Comparison
 from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
 from auucmax.present import words
