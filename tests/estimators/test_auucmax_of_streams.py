@@ -220,7 +220,7 @@ def spend_of(trial, outcome):
 )
 def test_money_is_learnt_from_a_stream_as_in_memory(outcome, options, monkeypatch):
     """Also where levels come from a sample of the rows."""
-    monkeypatch.setattr("auucmax.pairs.outcomes.SAMPLE_ROWS", 600)
+    monkeypatch.setattr("auucmax.pairs.losses.SAMPLE_ROWS", 600)
     trial = make_trial(4000, n_features=4, heterogeneity=1.0, base_rate=0.3, random_state=1)
     X, spend = trial.X.to_numpy(np.float64), spend_of(trial, outcome)
     memory = AUUCMax(random_state=0, **options).fit(X, spend, treatment=trial.treatment)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from tests.batches_in_memory import ListedRows
 
-from auucmax.pairs import OutcomeLevels, code_rows, outcomes
+from auucmax.pairs import OutcomeLevels, code_rows, losses
 from auucmax.rows import ArrayRows
 
 
@@ -39,15 +39,15 @@ def test_levels_are_what_they_say(rows, min_rows, weighted):
     y, treated = rows
     weight = np.arange(len(y)) % 3 + 0.5 if weighted else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outcomes, "MIN_ROWS", min_rows)
+        patch.setattr(losses, "MIN_ROWS", min_rows)
         levels = levels_of(y, treated, weight)
     codes, n = levels.codes(y, treated), len(levels.starts)
-    assert n <= outcomes.MAX_LEVELS
+    assert n <= losses.MAX_LEVELS
     assert codes.dtype == np.int8
     assert ((codes < n) == treated).all()
     level = np.where(treated, n - 1 - codes, codes - n)
     assert (np.diff(level[np.argsort(y, kind="stable")]) >= 0).all()
-    if len(np.unique(y)) <= outcomes.MAX_LEVELS:
+    if len(np.unique(y)) <= losses.MAX_LEVELS:
         assert levels.exact
         assert levels.share == 1
         np.testing.assert_array_equal(levels.starts[level], y)
@@ -72,7 +72,7 @@ def check_values(levels, y, treated, codes, w):
     n = len(levels.starts)
     counted = np.concatenate([levels.values[0, ::-1], levels.values[1]])[codes]
     between, total = 0.0, 0.0
-    sums = outcomes.pair_sums(np.bincount(codes, w, 2 * n), levels.gaps)
+    sums = losses.pair_sums(np.bincount(codes, w, 2 * n), levels.gaps)
     for arm, own in enumerate((treated, ~treated)):
         if not own.any():
             continue
@@ -107,7 +107,7 @@ def test_zeros_and_ones_are_the_classes_of_the_paper():
 def test_levels_do_not_depend_on_batches(rows, edges, size):
     y, treated = rows
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outcomes, "SAMPLE_ROWS", size)
+        patch.setattr(losses, "SAMPLE_ROWS", size)
         whole = levels_of(y, treated)
         source = ListedRows(y[:, None], y, treated, [min(edge, len(y)) for edge in edges])
         found = OutcomeLevels.of(source)

@@ -16,11 +16,11 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
-from auucmax.pairs.outcomes import pair_sums as pair_sums_of
+from auucmax.pairs.losses import SigmoidSurrogate
+from auucmax.pairs.losses import pair_sums as pair_sums_of
 from auucmax.pairs.passes import row_values, weighted_gram
 from auucmax.pairs.reference import pair_hessian, pair_sums
 from auucmax.pairs.summary import cell_errors, cell_polynomials
-from auucmax.pairs.surrogates import SigmoidSurrogate
 
 WIDTH = 1 / 20
 quick = settings(deadline=None, max_examples=100)

@@ -35,7 +35,7 @@ from auucmax.pairs import (
     s_poly,
 )
 from auucmax.pairs.linear import ClassSums, class_sums
-from auucmax.pairs.outcomes import few_values, outcome_sums
+from auucmax.pairs.losses import few_values, outcome_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Share
 from auucmax.solvers import (
     TOLERANCE,

@@ -1,8 +1,8 @@
 """Sums over all pairs of rows in linear time, the core of AUUC-max.
 
 =================  ===============================================================================
-surrogates         s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``
-outcomes           levels of any outcome: classes, and what a pair of them counts
+losses             s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``; levels of
+                   any outcome: classes, and what a pair of them counts
 summary            moments by class and bin, additive, and their convolution with polynomial pieces
                    of a surrogate; the algorithm is explained there
 passes             what is summed over rows; numpy for few rows, numba for many
@@ -13,11 +13,8 @@ linear             ``PairObjective`` (of w), ``StreamedObjective`` (of w, of row
 """
 
 from auucmax.pairs.linear import PairObjective, StreamedObjective
-from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
-from auucmax.pairs.outcomes import OutcomeLevels
-from auucmax.pairs.passes import Bins, PairRows, column_range, scores
-from auucmax.pairs.summary import PairField, PairSummary, bins_per_length, box_range, code_rows
-from auucmax.pairs.surrogates import (
+from auucmax.pairs.losses import (
+    OutcomeLevels,
     Surrogate,
     get_surrogate,
     hinge,
@@ -25,6 +22,9 @@ from auucmax.pairs.surrogates import (
     s_poly,
     sigmoid,
 )
+from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
+from auucmax.pairs.passes import Bins, PairRows, column_range, scores
+from auucmax.pairs.summary import PairField, PairSummary, bins_per_length, box_range, code_rows
 
 __all__ = [
     "Bins",

@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
-from auucmax.pairs.outcomes import BINARY
+from auucmax.pairs.losses import BINARY, PolynomialSurrogate
 from auucmax.pairs.passes import PairRows
-from auucmax.pairs.surrogates import PolynomialSurrogate
 
 
 class PairSums(NamedTuple):

@@ -24,11 +24,10 @@ from numpy.typing import ArrayLike
 from auucmax._validation import Floats, check_column
 from auucmax.pairs import passes
 from auucmax.pairs.exact import PolynomialPairs
+from auucmax.pairs.losses import BINARY, OutcomeLevels, PolynomialSurrogate
 from auucmax.pairs.objective import ArrayPairs, Pairs
-from auucmax.pairs.outcomes import BINARY, OutcomeLevels
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
 from auucmax.pairs.summary import PairField, PairSummary, box_range
-from auucmax.pairs.surrogates import PolynomialSurrogate
 from auucmax.rows import Batch, Extremes, Rows
 
 #: A function of rows whose values for different rows add up.

@@ -22,10 +22,16 @@ from numpy.typing import ArrayLike
 from auucmax._validation import Floats, check_column, check_treatment, check_weight
 from auucmax.pairs import passes
 from auucmax.pairs.exact import sorted_pair_sums
-from auucmax.pairs.outcomes import BINARY, OutcomeLevels, pair_sums
+from auucmax.pairs.losses import (
+    BINARY,
+    OutcomeLevels,
+    PolynomialSurrogate,
+    Surrogate,
+    get_surrogate,
+    pair_sums,
+)
 from auucmax.pairs.passes import Bins, PairRows
 from auucmax.pairs.summary import PairField, PairSummary, bins_per_length
-from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surrogate
 from auucmax.rows import ArrayRows
 
 

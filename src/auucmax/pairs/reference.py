@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 from auucmax.pairs.exact import PairSums
-from auucmax.pairs.surrogates import Surrogate
+from auucmax.pairs.losses import Surrogate
 
 
 def pair_sums(

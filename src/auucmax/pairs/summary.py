@@ -46,7 +46,7 @@ How good is it
 Any outcome
     Treated people should rank high whose outcome is high, each pair counting (y_i - y_j)+. With L
     levels of the outcome these are L - 1 problems of winners and losers, one for each threshold
-    between two levels (``outcomes.py``): who is above it wins over who is below. The fields that a
+    between two levels (``losses.py``): who is above it wins over who is below. The fields that a
     row meets are those of all thresholds, added up: 2 (L - 1) convolutions, of bins and not of
     rows. Outcomes 0 and 1 have one threshold.
 
@@ -77,9 +77,8 @@ from scipy.special import binom
 
 from auucmax._validation import Floats, check_column, check_treatment
 from auucmax.pairs import passes
-from auucmax.pairs.outcomes import BINARY
+from auucmax.pairs.losses import BINARY, Surrogate
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
-from auucmax.pairs.surrogates import Surrogate
 
 
 def code_rows(y: ArrayLike, *, treatment: ArrayLike, control: Any = None) -> NDArray[np.int8]:
@@ -455,7 +454,7 @@ def bins_per_length(surrogate: Surrogate, accuracy: float) -> int:
     there, and that of s at most ``accuracy`` s(0), whatever the scores are. (For one with a knot
     the answer depends on the scores; see ``PairField.error_bound``.)
 
-    >>> from auucmax.pairs.surrogates import s_log
+    >>> from auucmax.pairs.losses import s_log
     >>> bins_per_length(s_log(), 1e-8), bins_per_length(s_log(), 1e-11)
     (8, 16)
     """
