@@ -79,16 +79,6 @@ def test_few_rows_use_the_f_test() -> None:
     assert test.p_value == pytest.approx(expected, rel=1e-4)
 
 
-def test_likelihood_ratio_depends_on_the_order_of_the_values_alone() -> None:
-    rng = np.random.default_rng(5)
-    X = pd.DataFrame({"a": rng.normal(size=2_000), "b": rng.integers(5, size=2_000)})
-    X.loc[:99, "a"] = np.nan
-    treated = rng.random(2_000) < 0.3
-    plain = balance.likelihood_ratio_test(encode(X)[0], treated)
-    tails = balance.likelihood_ratio_test(encode(X.assign(a=np.exp(9 * X["a"])))[0], treated)
-    assert tails == plain
-
-
 @pytest.mark.quick_cases("4")
 @pytest.mark.parametrize("levels", [4, 10**6])
 def test_rank_auc_and_its_error(levels: int) -> None:
@@ -203,20 +193,6 @@ def test_wrong_chances_are_refused_in_one_line(values, message):
 
 
 chances = st.floats(0.02, 0.98)
-
-
-def test_weights_make_each_arm_stand_for_everybody():
-    rng = np.random.default_rng(0)
-    x = rng.random(200_000)
-    chance = 0.1 + 0.8 * x
-    treated = rng.random(len(x)) < chance
-    weight = chance_weights(treated, chance)
-    for arm in (treated, ~treated):
-        terms = weight[arm] * (x[arm] - 0.5)
-        assert abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())
-        assert weight[arm].sum() == pytest.approx(arm.sum(), rel=0.02)
-    # Without them the arms differ by hundreds of standard errors.
-    assert x[treated].mean() - x[~treated].mean() > 0.2
 
 
 def test_drawn_rows_had_one_chance_whatever_their_stratum():

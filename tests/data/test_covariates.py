@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from datetime import date
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.balance import _centred
 from auucmax.data.covariates import binned, encode
 
 
@@ -82,25 +80,6 @@ def test_rare_levels_are_pooled_and_identifiers_skipped() -> None:
 def test_what_is_no_number_stays_a_level(values: list[object]) -> None:
     (feature,), _ = encode(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
     assert len(feature.levels) == 2
-
-
-def test_ranks_share_ties_and_leave_gaps_and_levels_are_centred() -> None:
-    X = pd.DataFrame(
-        {
-            "x": [3.0, 1e300, 3.0, np.nan, -7.0, np.inf],
-            "flag": [True, False, True, True, False, False],
-            "zone": ["a", "b", "a", None, "b", "b"],
-        }
-    )
-    features, _ = encode(X)
-    x, flag, zone = (_centred(feature)(slice(0, 6)) for feature in features)
-    # Ranks 2.5, 4, 2.5, 1 of four values, less their mean 2.5, over 4.
-    np.testing.assert_allclose(x[:, 0], [0, 0.375, 0, 0, -0.375, 0])
-    np.testing.assert_allclose(flag[:, 0], np.where(X["flag"], 0.25, -0.25))
-    np.testing.assert_allclose(zone[:, 0], [-0.6, 0.4, -0.6, 0, 0.4, 0.4])  # "b", in 3 of 5 rows
-    assert features[0].values[1] == 1e300
-    nothing = dataclasses.replace(features[0], values=np.array([np.nan, np.inf]))
-    assert (_centred(nothing)(slice(0, 2)) == 0).all()
 
 
 def only(frame, **options):

@@ -252,25 +252,6 @@ def test_the_files_on_disk_have_the_sums_that_a_download_needs():
         assert source.checksum == f"sha256:{pooch.file_hash(str(path))}", path
 
 
-@needs("jobs", "jobs_DW_bin.new.10.test.npz")
-def test_jobs_ten_splits():
-    whole = fetch_jobs(download=False)
-    assert whole.n_features == 17
-    for split in (0, 9):
-        train = fetch_jobs(split, "train", download=False)
-        test = fetch_jobs(split, "test", download=False)
-        assert (train.n_rows, test.n_rows) == (2570, 642)
-        both = fetch_jobs(split, download=False)
-        np.testing.assert_array_equal(both.y, np.concatenate([train.y, test.y]))
-        assert both.randomised.sum() == 722
-        assert test.randomised.sum() == 144
-        # Each split parts the same people.
-        for a, b in ((both.X, whole.X), (both.y, whole.y), (both.treatment, whole.treatment)):
-            np.testing.assert_allclose(np.sort(a, axis=0), np.sort(b, axis=0), atol=1e-6)
-    first, last = (fetch_jobs(k, "test", download=False).X for k in (0, 9))
-    assert not np.array_equal(first, last)
-
-
 @needs("ihdp", "ihdp_npci_10.csv")
 @pytest.mark.parametrize("replication", [1, 10])
 def test_ihdp(replication):
@@ -280,20 +261,6 @@ def test_ihdp(replication):
     table = np.loadtxt(Path(DATA, "ihdp", f"ihdp_npci_{replication}.csv"), delimiter=",")
     np.testing.assert_allclose(trial.effect, table[:, 4] - table[:, 3])
     np.testing.assert_allclose(trial.y, table[:, 1])
-
-
-COLUMNS_22 = [
-    *(f"recency_{month}" for month in range(1, 13)),
-    *("zip_Rural", "zip_Surburban", "zip_Urban"),
-    *("channel_Multichannel", "channel_Phone", "channel_Web"),
-    *("history", "mens", "womens", "newbie"),
-]
-COLUMNS_18 = [
-    *("recency", "history", "mens", "womens", "newbie"),
-    *(f"history_segment_{number}" for number in range(1, 8)),
-    *COLUMNS_22[12:18],
-]
-ONE_HOT = {"recency_": 12, "zip_": 3, "channel_": 3, "history_segment_": 7}
 
 
 def test_the_published_facts_of_the_default():
@@ -310,41 +277,6 @@ def test_the_published_facts_of_the_default():
     assert round(treated.mean(), 5) == 0.50095
     assert round(y.mean(), 5) == 0.12883
     assert trial.summary().effects[0].effect == pytest.approx(p_t - p_c)
-
-
-@pytest.mark.parametrize(
-    ("arm", "counts"),
-    [
-        ("womens", {0: 21_306, 1: 21_387}),
-        ("mens", {0: 21_306, 1: 21_307}),
-        ("any", {0: 21_306, 1: 42_694}),
-        ("all", {"No E-Mail": 21_306, "Womens E-Mail": 21_387, "Mens E-Mail": 21_307}),
-    ],
-)
-def test_arms(arm, counts):
-    trial = load_hillstrom(arm)
-    assert pd.Series(trial.treatment).value_counts().to_dict() == counts
-    assert trial.is_multi_arm == (arm == "all")
-    assert trial.arm_names[0] == "No E-Mail"
-    assert trial.control == ("No E-Mail" if arm == "all" else 0)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "columns"),
-    [("22", COLUMNS_22), (22, COLUMNS_22), ("18", COLUMNS_18), (18, COLUMNS_18)],
-)
-def test_number_encodings(encoding, columns):
-    X = load_hillstrom("all", encoding=encoding).X
-    assert list(X.columns) == columns
-    assert X.dtypes.eq(np.float64).all()
-    for prefix, levels in ONE_HOT.items():
-        block = X[[c for c in columns if c.startswith(prefix)]]
-        if block.shape[1]:
-            assert block.shape[1] == levels
-            assert block.isin([0.0, 1.0]).all(axis=None)
-            assert (block.sum(axis=1) == 1).all()
-            assert (block.sum() > 0).all()
-    assert (X["history"].min(), X["history"].max()) == (29.99, 3345.93)
 
 
 def test_the_raw_columns_and_the_codes_agree():

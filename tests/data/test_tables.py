@@ -126,19 +126,6 @@ def test_what_fits_into_a_quarter_of_the_memory_is_read(kind, tmp_path, monkeypa
     assert len(read_table(path, query=query)) == 30_000
 
 
-def test_the_size_is_that_of_rows_from_all_over_the_table(tmp_path, monkeypatch):
-    n = 150_000
-    text = pd.Series(np.where(np.arange(n) < 130_000, None, "x" * 500), dtype=object)
-    path, _ = write(pd.DataFrame({"text": text}), "parquet", tmp_path)
-    n_bytes = read_table(path).memory_usage(deep=True).sum() + 8 * n
-    monkeypatch.setattr(tables, "_ALWAYS", 0)
-    monkeypatch.setattr(tables, "free_memory", lambda: 4 * 0.8 * n_bytes)
-    with pytest.warns(UserWarning, match="random sample"):
-        assert len(read_sample(path)) < n
-    monkeypatch.setattr(tables, "free_memory", lambda: 4 * 1.2 * n_bytes)
-    assert len(read_sample(path)) == n
-
-
 def test_a_trial_of_a_sample(tmp_path):
     frame = people(9_000)
     path, _ = write(frame, "parquet", tmp_path)

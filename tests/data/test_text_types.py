@@ -64,16 +64,6 @@ def test_texts_that_stay_texts_in_one_file_and_over_two(values, tmp_path):
     assert kinds_of(tmp_path / "two", *files)["c"] == values
 
 
-def test_dates_in_the_iso_form(tmp_path):
-    text = "day,at,zone\n2020-01-02,2020-01-02T10:00,2020-01-02T10:00:00+02:00\n"
-    other = "day,at,zone\n,2020-01-03,2020-01-02T10:00:00.5Z\n"
-    columns = kinds_of(tmp_path, text, other)
-    assert columns["day"][0] == pd.Timestamp("2020-01-02")
-    assert columns["at"] == [pd.Timestamp("2020-01-02 10:00"), pd.Timestamp("2020-01-03")]
-    hours = pd.to_datetime(["2020-01-02 08:00:00", "2020-01-02 10:00:00.5"], format="ISO8601")
-    assert columns["zone"] == hours.tz_localize("UTC").tolist()
-
-
 def test_numbers_and_missing_values_of_csv_files(tmp_path):
     path = tmp_path / "rows.csv"
     lines = ["i,x,s,none", "1,0.5,NA,", "-2,1e-3,None,NULL", " 3 ,-.5,a b,N/A", "0,5.,nan,NaN"]

@@ -148,29 +148,6 @@ def test_training_rows_have_the_numbers_of_their_fold_and_others_those_of_all():
     assert np.corrcoef(table["new"], table["own"])[0, 1] > 0.9
 
 
-def test_rows_are_trained_on_by_their_keys_and_weights():
-    rng = np.random.default_rng(2)
-    frame, y, treated, *_ = many(5_000, 50, rng, gaps=0.02)
-    keys = rng.integers(0, 2**63, len(y)).astype(np.uint64)
-    encoder = TableEncoder()
-    expected = encoder.fit_transform(frame, y, treated, keys)
-    order = rng.permutation(len(y))
-    again = TableEncoder()
-    found = again.fit_transform(frame.iloc[order], y[order], treated[order], keys[order])
-    assert again.columns_ == encoder.columns_
-    np.testing.assert_allclose(found, expected[order], rtol=1e-12)
-    # Batches of the rows get the same features.
-    batches = [encoder.training_features(frame[a:b], keys[a:b])
-               for a, b in ((0, 1_000), (1_000, 1_000), (1_000, 5_000))]  # fmt: skip
-    np.testing.assert_array_equal(np.concatenate(batches), expected)
-    # A weight of two is that of the row twice.
-    twice = rng.random(len(y)) < 0.3
-    both = np.concatenate([np.arange(len(y)), np.flatnonzero(twice)])
-    weighted = TableEncoder(numeric=["age"]).fit(frame, y, treated, keys, 1.0 + twice)
-    copies = TableEncoder(numeric=["age"]).fit(frame.iloc[both], y[both], treated[both], keys[both])
-    assert weighted.columns_[-1].base == pytest.approx(copies.columns_[-1].base, rel=2e-3)
-
-
 def test_levels_that_outcomes_do_not_tell_apart_have_no_feature():
     rng = np.random.default_rng(4)
     frame, y, treated, *_ = many(4_000, 50, rng, base=0.0, effect=0.0)

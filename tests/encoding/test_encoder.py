@@ -98,18 +98,6 @@ def test_numbers_dates_and_booleans():
     assert encoder.terms_[1] == Term("missing", "age", None, 0.0, "age: missing")
 
 
-def test_levels_rare_levels_and_missing_ones():
-    towns = ["a"] * 5 + ["b"] * 4 + ["c"] * 3 + ["d", "d", "e"] + [None] * 3
-    frame = small(town=towns)
-    encoder = TableEncoder(min_level_rows=3).fit(frame)
-    assert encoder.columns_[0].levels == ("a", "b", "c")
-    assert [term.kind for term in encoder.terms_] == ["level"] * 3 + ["other", "missing"]
-    assert encoder.transform(frame).sum(axis=0).tolist() == [5, 4, 3, 3, 3]
-    encoder = TableEncoder(min_level_rows=1, max_levels=2).fit(frame)
-    assert encoder.columns_[0].levels == ("a", "b")
-    assert encoder.transform(frame).sum(axis=0).tolist() == [5, 4, 6, 3]
-
-
 def test_new_levels():
     frame = small(town=["a", "b"] * 5, age=range(10))
     new = small(town=["a", "new", "newer", "new"], age=[1, 2, 3, 4])
@@ -392,25 +380,3 @@ def test_columns_that_the_user_decides_on():
     assert again.columns_ == encoder.columns_
     assert (again.categorical, again.numeric) == (("shop", "ok"), ("plan",))
     assert clone(encoder).fit(frame).columns_ == encoder.columns_
-
-
-@pytest.mark.parametrize("n", [19, 20])
-def test_few_other_texts_and_missing_values_have_no_feature(n):
-    """A coefficient of one person would tell of them; they count as rows of no level do."""
-    rare = ["Zed"] * 9 + ["Yad"] * (n - 9) + [None] * n
-    frame = small(
-        town=["a", "b"] * 100 + rare,
-        code=[1, 2] * 50 + [3] * 100 + [7.0] * 9 + [8] * (n - 9) + [None] * n,
-        age=[*np.linspace(20, 60, 200), *[None] * n, *np.linspace(20, 60, n)],
-    )
-    encoder = TableEncoder().fit(frame)
-    kinds = [term.kind for term in encoder.terms_]
-    assert kinds.count("other") == (0 if n < 20 else 2)
-    assert kinds.count("missing") == (0 if n < 20 else 3)
-    town = encoder.columns_[0]
-    assert town.other_share == (0 if n < 20 else 20 / 220)
-    assert "Zed" not in json.dumps(encoder.to_dict())
-    features = encoder.transform(frame)  # the rare text is no mistake
-    np.testing.assert_array_equal(encode_slow(frame, encoder), features)
-    levels = [k for k, kind in enumerate(kinds) if kind == "level"]
-    assert (features[200:, levels] == 0).all()

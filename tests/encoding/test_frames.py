@@ -168,23 +168,6 @@ def test_memory_is_shared(kind):
     assert pa.total_allocated_bytes() - before < n
 
 
-def test_exact_types():
-    table = pa.table({
-        "n": pa.array([2**62 + 1, None], pa.int64()),
-        "b": pa.array([True, None]),
-        "d": pa.array([Decimal("0.10"), None], pa.decimal128(20, 2)),
-        "u": pa.array([2**64 - 1, 0], pa.uint64()),
-        "z": pa.array([dt.datetime(2024, 1, 1), None], pa.timestamp("us", "UTC")),
-    })  # fmt: skip
-    frame = frame_of(table)
-    assert frame["n"].dtype == pd.Int64Dtype()
-    assert frame["n"][0] == 2**62 + 1
-    assert frame["b"].dtype == pd.BooleanDtype()
-    assert frame["d"][0] == Decimal("0.10")
-    assert frame["u"][0] == 2**64 - 1
-    assert str(frame["z"].dtype) == "datetime64[us, UTC]"
-
-
 def test_a_dictionary_with_a_level_twice_or_without_a_value_is_read_by_its_values():
     codes, levels = pa.array([0, 1, 2, None, 3], pa.uint8()), pa.array(["a", "a", None, "b"])
     table = pa.table({"town": pa.DictionaryArray.from_arrays(codes, levels)})

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.export.cases import (
-    BOOLEANS,
     COSTS,
     cases,
     check_arms,
@@ -17,12 +16,10 @@ from tests.export.cases import (
     fit_encoder,
     fitted_ensemble,
     model_of,
-    truth,
     two_arms,
 )
 
 from auucmax import fit, load, make_trial, read_trial
-from auucmax._errors import InputError
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part, RankMean
 from auucmax.export import to_onnx
@@ -95,15 +92,6 @@ def test_many_knots_are_found_by_a_tree_and_in_doubles():
     np.testing.assert_allclose(score, mean(x[:, None]), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("words", [("true", "false"), ("True", "False")])
-def test_spellings_of_booleans_are_one_level(words):
-    encoder, formula, scores = truth(words)
-    session = session_of(to_onnx(model_of(encoder, formula)))
-    for kind in ("text", "text of pandas", "text of R"):
-        texts = np.array([text or "" for text in BOOLEANS[kind]], dtype=object)
-        assert session.run(None, {"b": texts})[0].tolist() == scores
-
-
 def test_an_encoder_that_has_such_a_text_for_a_level_keeps_it():
     encoder = fit_encoder({"c": "category"}, {"c": ["a", "a", None, None, "b", "b"]})
     plain = json.loads(json.dumps(encoder.to_dict()).replace('"b"', '"NA"'))
@@ -163,13 +151,6 @@ def test_a_fitted_ensemble():
     }  # fmt: skip
     (score,) = session_of(to_onnx(model_of(encoder, formula))).run(["score"], columns)
     np.testing.assert_allclose(score, expected, rtol=0, atol=1e-9)
-
-
-def test_names_are_different():
-    encoder = fit_encoder({"Uplift": "number"}, {"Uplift": [1.0, 2.0, 4.0]})
-    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
-    with pytest.raises(InputError):
-        to_onnx(model_of(encoder, formula))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e100])

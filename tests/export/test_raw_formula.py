@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.export.cases import (
-    COSTS,
     PLANS,
     cases,
     days,
@@ -16,11 +15,9 @@ from tests.export.cases import (
     fitted_ensemble,
     model_of,
     plans,
-    two_arms,
 )
 
 from auucmax.encoding.kinds import counted_as, level_text
-from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_json
 from auucmax.export.raw_formula import raw_formula
 
@@ -53,16 +50,6 @@ def test_effects_add_up(case):
         size = np.abs(case.features) @ np.abs(part.coef)
         expected = case.features @ part.coef + part.intercept
         assert (np.abs(z - expected) <= 1e-9 + 1e-13 * size).all()
-
-
-def test_a_column_that_changes_nothing_is_known():
-    case = example()
-    coef = np.zeros(len(case.encoder.terms_))
-    coef[0] = 1.0
-    (member,) = raw_formula(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),))).members
-    (part,) = member.parts
-    assert [effect.is_zero for effect in part.effects] == [False, True, True, True]
-    assert part.features == ()
 
 
 # The JSON, scored by the program that the page shows.
@@ -151,21 +138,6 @@ def test_a_fitted_ensemble():
     some["joined"] = [None if moment is None else days(moment) for moment in some["joined"]]
     scores = [names["score"](plain, row) for row in some.to_dict("records")]
     np.testing.assert_allclose(scores, expected[::5], rtol=0, atol=1e-9)
-
-
-def test_arms_have_their_costs_and_slopes():
-    case = example()
-    model, uplift = two_arms(case.encoder, case.formula, case.score)
-    plain = json.loads(to_json(model, cost=COSTS, value=2.0))
-    assert (plain["control"], plain["value"]) == ("none", 2.0)
-    assert {arm["label"]: arm["cost"] for arm in plain["arms"]} == COSTS
-    names = scorer_of_the_page()
-    for arm, own in zip(plain["arms"], uplift.T, strict=True):
-        found = [
-            names["uplift"](arm["score"], score) + arm["slope"] * (score - arm["centre"])
-            for score in case.score
-        ]
-        np.testing.assert_allclose(found, own, rtol=0, atol=1e-12)
 
 
 def test_coefficients_are_in_the_units_of_the_table():

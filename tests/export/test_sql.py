@@ -165,23 +165,6 @@ def test_all_columns_pass(dialect, bent):
     assert run(query, table).column_names == [*table.column_names, "score", "uplift", "arm"]
 
 
-@pytest.mark.parametrize("keep", [["Score"], ["Uplift"], ["ARM"], ["id", "ID"]])
-def test_a_name_that_is_taken_is_refused(keep):
-    with pytest.raises(InputError) as caught:
-        to_sql(example().model, table="t", keep=keep)
-    assert caught.value.parameter == "keep"
-
-
-@pytest.mark.parametrize(
-    ("cost", "value", "parameter"),
-    [(1.0, None, "value"), (None, 2.0, "cost"), (-1.0, 2.0, "cost"), ({"b": 1.0}, 2.0, "cost")],
-)
-def test_costs_and_value_come_together(cost, value, parameter):
-    with pytest.raises(InputError) as caught:
-        to_sql(example().model, table="t", cost=cost, value=value)
-    assert caught.value.parameter == parameter
-
-
 TYPES = {
     "int": (pa.int32(), pa.int64()),
     "float": (pa.float64(), pa.float32()),

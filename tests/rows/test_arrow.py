@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import operator
-import pickle
 from decimal import Decimal
 from functools import reduce
 from itertools import pairwise
@@ -195,22 +194,6 @@ def test_a_file_that_is_damaged_in_its_middle_is_named(tmp_path):
     assert "\n" not in str(said.value)
 
 
-def test_a_query_that_fails_while_it_runs(tmp_path):
-    with duckdb.connect(str(tmp_path / "d.duckdb")) as db:
-        db.execute(
-            "CREATE TABLE rows AS SELECT i % 2 AS t, 1 AS y, "
-            "CASE i WHEN 299_999 THEN 'ten' ELSE '10' END AS x FROM range(300_000) r(i)"
-        )
-    rows = stream_table(
-        tmp_path / "d.duckdb",
-        query="SELECT t, y, CAST(x AS DOUBLE) AS a FROM rows",
-        **columns(batch_rows=1000),
-    )
-    with pytest.raises(TableError, match=r"d.duckdb should be .* got: .*'ten'.*DOUBLE") as said:
-        rows.total(len_of)
-    assert "\n" not in str(said.value)
-
-
 PLACE = 20  # of a row that is part of the mark
 
 
@@ -257,18 +240,6 @@ def test_a_query_with_something_random_is_refused(tmp_path, query):
     rows.total(len_of)
     with pytest.raises(TableError, match=r"d.duckdb should give .* let a query have an ORDER BY"):
         rows.total(len_of)
-
-
-def test_a_pickled_stream_knows_what_was_read(tmp_path):
-    file = tmp_path / "rows.parquet"
-    frame().to_parquet(file)
-    rows, other = (stream_table(file, **columns()) for _ in range(2))
-    rows.total(len_of)
-    other_value(frame(400)).to_parquet(file)
-    sent = pickle.loads(pickle.dumps(rows))
-    with pytest.raises(TableError, match="the same rows"):
-        sent.total(len_of)
-    other.total(len_of)  # one that has not been read takes what is there
 
 
 # Arrow columns as rows of a trial: arms by their values, whatever the type; types of the roles.
