@@ -58,7 +58,7 @@ def _(found: TrialPlan) -> Brief:
         name = _NAMES[line.what]
         if line.arm is not None:
             name = f"{short(line.arm)}: {name[0].lower()}{name[1:]}"
-        size = words.rate(line.value, found.outcome, Estimate(value=line.value))
+        size = words.rate(line.value, found.outcome)
         over = " over random targeting" if line.what != What.EFFECT else ""
         needed = "no realistic number of people can show it"
         if line.rows is not None:
@@ -141,19 +141,18 @@ def _(found: Assignment) -> Brief:
 
 @brief.register
 def _(found: Look) -> Brief:
-    outcome, several = found.roles.outcome, len(found.arms) > 1
+    outcome = found.roles.outcome
     until = "" if found.until is None else f", outcomes until {found.until}"
     facts = []
     for own in found.arms:
-        name = f"{short(own.arm)}: " if several else ""
+        start = words.of_arm(found.roles, own.arm)
         if own.effect is not None:
-            facts.append((f"{name}Average effect", _bounds(own.effect, outcome)))
+            facts.append((f"{start}Average effect", _bounds(own.effect, outcome)))
         if own.gain is not None:
-            facts.append((f"{name}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
+            facts.append((f"{start}Ranking", f"{_bounds(own.gain, outcome)} over random targeting"))
     sure = f"with {words.percent(1 - found.delta)} confidence, every bound holds at every look"
     details = [("Certainty", sure)] if facts else []
-    arms = found.roles.arms
-    facts.append(("Arms", words.counts(arms, found.counts)))
+    facts.append(("Arms", words.counts(found.roles.arms, found.counts)))
     facts.append(
         ("Rows", f"{found.n_new:,} new, {found.n_waiting:,} still waiting for their outcome")
     )
@@ -192,8 +191,8 @@ def _(found: Verification) -> Brief:
     if run.gain is not None:
         gain = words.estimate(run.gain, unit=extra, sign=True)
         if found.state == State.GUARANTEED and run.certified_lower is not None:
-            gain = words.number(run.gain.value, words.places_of(run.gain))
-            gain += f" extra {extra}, guaranteed {words.at_least(run.certified_lower)}"
+            gain = f"{words.rounded(run.gain)} extra {extra}, guaranteed "
+            gain += words.at_least(run.certified_lower)
         verdict = f"{_STATES[found.state]}: {gain}"
         if run.profit is not None:
             lead = _PROFITS[words.side(run.profit)]
@@ -212,8 +211,8 @@ def _(found: Verification) -> Brief:
         if own.gain is None:
             gain = f"not known: {_lacking(own, found)}"
         elif (own.certified_lower or 0) > 0 >= (own.gain.lower or 0):
-            value = words.number(own.gain.value, words.places_of(own.gain))
-            gain = f"{value} more {extra}, guaranteed {words.at_least(own.certified_lower or 0)}"
+            gain = f"{words.rounded(own.gain)} more {extra}, guaranteed "
+            gain += words.at_least(own.certified_lower or 0)
         elif own.against == Against.NOBODY:
             gain = words.estimate(own.gain, unit=extra, sign=True)
             gain += f", {words.profit(own.profit)}" if own.profit else ""
@@ -224,7 +223,7 @@ def _(found: Verification) -> Brief:
     forecast = found.forecast
     if forecast is not None:
         whole = "" if forecast.all_treated else " of the chosen"
-        value = words.number(forecast.forecast.value, words.places_of(forecast.realised))
+        value = words.rounded(forecast.forecast, forecast.realised)
         measured = f"{words.estimate(forecast.realised)} measured{whole}"
         text = _FORECASTS[forecast.verdict]
         if forecast.verdict == ForecastVerdict.TOO_NOISY and forecast.forecast.se is None:

@@ -65,8 +65,8 @@ def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
     facts, details = [], []
     model_name = partial(words.model_name, outcome=outcome)
     for arm in found.arms:
-        name = words.arm_name(roles, arm.arm)
-        facts.append((words.everyone(name if several else ""), words.effect(arm.effect, outcome)))
+        name = words.of_arm(roles, arm.arm, end="")
+        facts.append((words.everyone(name), words.effect(arm.effect, outcome)))
         own = [("Ranking", ranking(arm, outcome)), ("Model", _compared(arm.rivals, model_name))]
         more = [("Guarantee for the ranking", guarantee(arm.certificate, arm.missing, outcome))]
         if arm.certificate is not None and arm.certificate.gain > 0 and words.side(arm.gain) > 0:
@@ -92,7 +92,7 @@ def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
         )
     for part in policy.segments.parts if policy.segments else ():
         effects = [
-            (f"{words.arm_name(roles, one.arm)} " if several else "")
+            words.of_arm(roles, one.arm, end=" ")
             + words.estimate(one.effect, scale=scale, sign=True)
             for one in part.contrasts
             if one.over == roles.arms[0]

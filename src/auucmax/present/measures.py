@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,17 @@ from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Estimate
 from auucmax.targeting.calibration import Calibration
 
+_in_words = partial(words.estimate, places=5)
 
-def _estimate(
-    value: float, ends: tuple[float, float], missing: str | None, *, sign: bool = False
-) -> str:
-    found = Estimate(value=value, missing=missing)
-    if missing is None and all(map(math.isfinite, ends)):
-        found = replace(found, lower=ends[0], upper=ends[1])
-    return words.estimate(found, places=5, sign=sign)
+
+def _estimate(value: float, ends: Iterable[float], missing: str | None = None) -> Estimate:
+    """Estimate with the interval of a metric, if that is known."""
+    lower, upper = (float(end) if math.isfinite(end) else None for end in ends)
+    return Estimate(value=float(value), lower=lower, upper=upper, missing=missing)
+
+
+def _p_value(found: AUUCInference | AUUCDifference) -> str:
+    return f", {words.p_value(found.p_value)}" if math.isfinite(found.p_value) else ""
 
 
 def _rows(found: Any) -> tuple[str, str]:
@@ -37,25 +41,27 @@ def _rows(found: Any) -> tuple[str, str]:
 
 @brief.register
 def _(found: AUUCInference) -> Brief:
-    ends, missing = found.gain_interval, found.gain_declined
-    start = "No clear gain over random targeting"
-    if ends[0] > 0 or ends[1] < 0:
-        start = f"The ranking {'beats' if ends[0] > 0 else 'is worse than'} random targeting"
-    p_value = "" if missing else f", {words.p_value(found.p_value)}"
-    gain = _estimate(found.gain, ends, missing, sign=True)
-    auuc = _estimate(found.estimate, found.interval, found.declined)
-    return in_words(f"{start}: gain {gain} per person{p_value}.", [("AUUC", auuc), _rows(found)])
+    gain = _estimate(found.gain, found.gain_interval, found.gain_declined)
+    starts = {
+        1: "The ranking beats random targeting",
+        0: "No clear gain over random targeting",
+        -1: "The ranking is worse than random targeting",
+    }
+    text = f"{starts[words.side(gain)]}: gain {_in_words(gain, sign=True)} per person"
+    auuc = _in_words(_estimate(found.estimate, found.interval, found.declined))
+    return in_words(f"{text}{_p_value(found)}.", [("AUUC", auuc), _rows(found)])
 
 
 @brief.register
 def _(found: AUUCDifference) -> Brief:
-    ends, missing = found.interval, found.declined
-    start = "No clear difference between the scores"
-    if ends[0] > 0 or ends[1] < 0:
-        start = f"The {'first' if ends[0] > 0 else 'second'} score ranks better"
-    p_value = "" if missing else f", {words.p_value(found.p_value)}"
-    difference = _estimate(found.estimate, ends, missing, sign=True)
-    return in_words(f"{start}: AUUC {difference}{p_value}.", [_rows(found)])
+    difference = _estimate(found.estimate, found.interval, found.declined)
+    starts = {
+        1: "The first score ranks better",
+        0: "No clear difference between the scores",
+        -1: "The second score ranks better",
+    }
+    text = f"{starts[words.side(difference)]}: AUUC {_in_words(difference, sign=True)}"
+    return in_words(f"{text}{_p_value(found)}.", [_rows(found)])
 
 
 @brief.register
@@ -65,8 +71,8 @@ def _(found: PolicyRiskInference) -> Brief:
     return in_words(
         f"Policy risk of {found.n_rows:,} rows, intervals at {words.percent(found.level)}.",
         [
-            (f"{share:.1%} treated", _estimate(float(risk), (float(low), float(high)), why))
-            for share, risk, low, high, why in zip(*columns, missing, strict=True)
+            (f"{share:.1%} treated", _in_words(_estimate(risk, ends, why)))
+            for share, risk, *ends, why in zip(*columns, missing, strict=True)
         ],
     )
 
@@ -77,8 +83,8 @@ def _(found: UpliftBand) -> Brief:
     at = f"{found.share[most]:.0%} treated"
     if found.shares is not None:
         at = f"a budget of {found.share[most]:.4g} per person"
-    ends = float(found.simultaneous_lower[most]), float(found.simultaneous_upper[most])
-    gain = _estimate(float(found.uplift[most]), ends, None, sign=True)
+    ends = (found.simultaneous_lower[most], found.simultaneous_upper[most])
+    gain = _in_words(_estimate(found.uplift[most], ends), sign=True)
     return in_words(f"Highest gain at {at}: {gain} per person.")
 
 

@@ -207,10 +207,10 @@ def _(found: TrialCheck) -> Brief:
     bad = max(checks, key=lambda one: (bool(one["stops"]), not one["tests"], not one["ok"]))
     facts, details = [], []
     for own, check in zip(found.arms, checks, strict=True):
-        name = words.arm_name(roles, own.arm) if several else ""
-        start = f"{name}: " if several else ""
+        start = words.of_arm(roles, own.arm)
         if not found.failed:
-            facts.append((words.everyone(name), words.effect(own.effect, roles.outcome)))
+            everyone = words.everyone(words.of_arm(roles, own.arm, end=""))
+            facts.append((everyone, words.effect(own.effect, roles.outcome)))
             if own.detectable is not None:
                 least = words.rate(own.detectable, roles.outcome, own.effect)
                 power = f"80% chance to detect an effect of {least} or more"
@@ -227,8 +227,8 @@ def _(found: TrialCheck) -> Brief:
     details.append(("Read as categories", words.joined(found.codes)))
     details.append(("Read as numbers", words.joined(found.quantities)))
     advised = advice(bad)
-    arm = words.arm_name(roles, found.arms[checks.index(bad)].arm)
-    first = f"{arm}: {verdict(bad)}" if several and not bad["ok"] else verdict(bad)
+    arm = found.arms[checks.index(bad)].arm
+    first = ("" if bad["ok"] else words.of_arm(roles, arm)) + verdict(bad)
     harmful = [words.arm_name(roles, own.arm) for own in found.arms if words.side(own.effect) < 0]
     if harmful and not found.failed:
         first += f" On average {words.joined(harmful) if several else 'the treatment'} did harm."

@@ -75,10 +75,20 @@ def estimate(
     """
     places = places_of(found, scale) if places is None else places
     value = f"{number(scale * found.value, places, sign=sign)} {unit}".rstrip()
+    none = f" (no interval{f': {found.missing}' if found.missing else ''})"
+    return value + (interval(found, lambda end: number(scale * end, places)) or none)
+
+
+def rounded(found: Estimate, like: Estimate | None = None) -> str:
+    """Format an estimate without its interval, with its decimals or those of another."""
+    return number(found.value, places_of(like or found))
+
+
+def interval(found: Estimate, write: Callable[[float], str]) -> str:
+    """Format an interval to follow an estimate; empty if there is none."""
     if found.lower is None or found.upper is None:
-        return f"{value} (no interval{f': {found.missing}' if found.missing else ''})"
-    low, high = number(scale * found.lower, places), number(scale * found.upper, places)
-    return f"{value} ({low} to {high})"
+        return ""
+    return f" ({write(found.lower)} to {write(found.upper)})"
 
 
 def effect(found: Estimate, outcome: Outcome, *, sign: bool = True) -> str:
@@ -95,7 +105,7 @@ def effect(found: Estimate, outcome: Outcome, *, sign: bool = True) -> str:
 def rate(value: float, outcome: Outcome, like: Estimate | None = None) -> str:
     """Format a gain in units of the outcome, with the decimals of another estimate."""
     scale, per = unit(outcome)
-    places = digits(scale * abs(value) / 10) if like is None else places_of(like, scale)
+    places = places_of(like or Estimate(value=value), scale)
     return " ".join(filter(None, [number(scale * value, places), gains(outcome), per]))
 
 
@@ -148,15 +158,10 @@ def up_or_down(
     found: Estimate, gain: str, loss: str, amount: Callable[[float], str], unit: str = ""
 ) -> str:
     """Format a total as a gain, or as a loss if it is clearly negative."""
-    name, value, lower, upper = gain, found.value, found.lower, found.upper
-    if value < 0 and (upper is None or upper <= 0):
-        name, value = loss, -value
-        if lower is not None and upper is not None:
-            lower, upper = -upper, -lower
-    text = f"{name} {amount(value)} {unit}".rstrip()
-    if lower is None or upper is None:
-        return text
-    return f"{text} ({amount(lower)} to {amount(upper)})"
+    name = gain
+    if found.value < 0 and (found.upper is None or found.upper <= 0):
+        name, found = loss, found.scaled(-1.0)
+    return f"{name} {amount(found.value)} {unit}".rstrip() + interval(found, amount)
 
 
 def more(found: Estimate, what: str) -> str:
@@ -308,6 +313,11 @@ def arm_name(roles: Roles, label: str) -> str:
     ('mail = 1', 'Who should be treated? Effect on visit')
     """
     return labelled(roles.treatment, label)
+
+
+def of_arm(roles: Roles, arm: str, end: str = ": ") -> str:
+    """Name of an arm in front of a text about it; empty if there is only one arm."""
+    return f"{arm_name(roles, arm)}{end}" if len(roles.arms) > 2 else ""
 
 
 def labelled(column: str, label: str) -> str:
