@@ -71,8 +71,8 @@ class RowOptions(TypedDict, total=False):
 class Levels:
     """Validated scored rows, sorted once, with methods for all metrics.
 
-    Make them with :meth:`of`. Each method computes what the function of that name in
-    :mod:`auucmax.metrics` computes, without validating and sorting again.
+    Make them with :meth:`of`. The functions of :mod:`auucmax.metrics` call one method each; several
+    methods of one object validate and sort once.
 
     Examples
     --------
