@@ -7,9 +7,9 @@ The names below are those that most users need; the packages hold the others, su
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from auucmax._optional import lazy_names
 from auucmax._version import __version__
 
 if TYPE_CHECKING:
@@ -178,13 +178,7 @@ _HOME = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'auucmax' has no attribute {name!r}")
-    module = import_module(f"auucmax.{_HOME.get(name, name)}")
-    value = getattr(module, name) if name in _HOME else module
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, {name: name for name in __all__} | _HOME)
 
 
 def __dir__() -> list[str]:

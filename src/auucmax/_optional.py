@@ -35,6 +35,8 @@ def import_optional(name: str, *, extra: str) -> Any:
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Make a module ``__getattr__`` that imports names on first use.
 
+    ``homes``: the module below ``package`` that has each name; a module is its own home.
+
     >>> lazy_names("json", {"JSONDecoder": "decoder"})("JSONDecoder").__name__
     'JSONDecoder'
     """
@@ -42,7 +44,8 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        home = import_module(f"{package}.{homes[name]}")
+        value = home if homes[name] == name else getattr(home, name)
         setattr(sys.modules[package], name, value)
         return value
 
