@@ -49,7 +49,7 @@ ModelName = Annotated[
         "-m",
         metavar="NAME",
         help=", ".join(
-            f"{name} ({about})" if about else name for name, (_, about) in MODELS.items()
+            f"{name} ({own.about})" if own.about else name for name, own in MODELS.items()
         ),
     ),
 ]

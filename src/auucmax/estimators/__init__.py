@@ -5,7 +5,7 @@ They are imported on first use, so that a command loads only the models it needs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from auucmax._optional import lazy_names
 
@@ -34,15 +34,24 @@ __all__ = [
     "UpliftEnsemble",
 ]
 
-#: Models that can be fitted by name, saved and exported: the class, and what ``--help`` says.
+
+class Named(NamedTuple):
+    """A model with a name: its class, what ``--help`` says, and what a sentence calls it."""
+
+    estimator: str
+    about: str
+    in_words: str
+
+
+#: Models that can be fitted by name, saved and exported.
 MODELS = {
-    "auto": ("UpliftEnsemble", "average of shrunk and boosted"),
-    "shrunk": ("ShrunkInteractions", "penalised logistic model"),
-    "boosted": ("BoostedEffect", "boosted trees"),
-    "auucmax": ("AUUCMax", ""),
-    "tm": ("TwoModels", "two models"),
-    "cvt": ("ClassTransformation", "class transformation"),
-    "response": ("ResponseModel", ""),
+    "auto": Named("UpliftEnsemble", "average of shrunk and boosted", "the default model"),
+    "shrunk": Named("ShrunkInteractions", "penalised logistic model", "shrunk interactions"),
+    "boosted": Named("BoostedEffect", "boosted trees", "boosted trees"),
+    "auucmax": Named("AUUCMax", "", "AUUC-max"),
+    "tm": Named("TwoModels", "two models", "two separate models"),
+    "cvt": Named("ClassTransformation", "class transformation", "the class transformation"),
+    "response": Named("ResponseModel", "", "a response model"),
 }
 
 __getattr__ = lazy_names(

@@ -323,6 +323,6 @@ def _check_binary(y: Floats) -> None:
     shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
     raise InputError(
         "y", "0 or 1 for this model, with rows of both", shown,
-        "Use a model for any outcome, such as auto, shrunk, boosted, tm, mom or response (in "
-        "Python: UpliftEnsemble, TwoModels, TransformedOutcome), or cut it at a threshold.",
+        "Use a model for any outcome, such as auto (in Python: UpliftEnsemble), or cut it at a "
+        "threshold.",
     )  # fmt: skip

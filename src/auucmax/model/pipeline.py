@@ -110,8 +110,8 @@ def fit(
     trial : Trial
         From :func:`auucmax.read_trial`, or made from arrays.
     model : str, default "auto"
-        "auto" (the mean of the ranks of "shrunk" and "boosted"), "shrunk", "boosted", "auucmax",
-        "tm", "cvt" or "response".
+        A name in ``auucmax.estimators.MODELS``. "auto" is the mean of the ranks of "shrunk" and
+        "boosted".
     cost : mapping or sequence of float, optional
         Cost of giving each arm to one person, with several arms: the policy is judged at these
         costs. By default 1 each, so that a budget is a number of people.

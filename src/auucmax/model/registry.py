@@ -18,7 +18,7 @@ def _made(kind: str, seed: int) -> Any:
 
 #: Models that can be fitted, saved and exported, by name; each takes a seed.
 MODELS: dict[str, Callable[[int], Any]] = {
-    name: partial(_made, kind) for name, (kind, _) in estimators.MODELS.items()
+    name: partial(_made, own.estimator) for name, own in estimators.MODELS.items()
 }
 #: Baselines of the paper, to compare models with.
 BASELINES: dict[str, Callable[[int], Any]] = {

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable
 
 from auucmax._errors import short
+from auucmax.estimators import MODELS
 from auucmax.results import Estimate, Kind, Outcome, Roles, Why
 
 # Names of outcomes that are counted: "4.5 visits". Other names are shown as they are.
@@ -14,10 +15,6 @@ _NOUNS = {
     "booking", "call", "cancellation", "click", "complaint", "conversion", "donation", "lead",
     "login", "order", "outcome", "purchase", "registration", "renewal", "response", "sale",
     "signup", "subscription", "visit",
-}  # fmt: skip
-_MODELS = {
-    "auto": "the default model", "shrunk": "shrunk interactions", "boosted": "boosted trees",
-    "auucmax": "AUUC-max", "cvt": "the class transformation", "response": "a response model",
 }  # fmt: skip
 
 
@@ -205,9 +202,9 @@ def joined(names: Iterable[str], last: str = "and", most: int = 6) -> str:
 
 def model_name(name: str, outcome: Outcome) -> str:
     """Descriptive name of a model."""
-    if name == "tm":
-        return "two logistic models" if outcome.kind == Kind.BINARY else "two separate models"
-    return _MODELS.get(name, name)
+    if name == "tm" and outcome.kind == Kind.BINARY:
+        return "two logistic models"
+    return MODELS[name].in_words if name in MODELS else name
 
 
 def policy_name(against: str) -> str:
