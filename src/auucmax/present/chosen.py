@@ -40,9 +40,12 @@ def _(found: Targeting) -> Brief:
         caveats.append("costs are taken from the fit.")
     step = own.next_step
     if found.decision.is_good:
-        step = (
-            "auucmax assign --model MODEL --explore .1, so that auucmax verify can measure the gain"
-        )
+        # `assign` treats a share of all people, without exclusions, costs or limits.
+        can_assign = plan.terms.share is not None and plan.terms.cost is None
+        how = "leave a random tenth of the list untreated"
+        if can_assign and plan.missing is None and not found.n_excluded:
+            how = "auucmax assign --model MODEL --explore .1"
+        step = f"{how}, so that auucmax verify can measure the gain"
     return in_words(own.verdict, facts, caveats, step)
 
 
