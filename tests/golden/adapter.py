@@ -19,6 +19,7 @@ from auucmax import baselines, certificates, data, estimators, metrics, targetin
 from auucmax import model as models
 from auucmax.certificates.anytime import AnytimeBets
 from auucmax.data import balance
+from auucmax.data.trial import Lost
 from auucmax.results import Kind, State, Terms
 from auucmax.targeting.rule import decide
 
@@ -65,8 +66,10 @@ def check(X, y, treatment, *, control=0, expected_share=None, groups=None, ids=N
     report = data.check_randomisation(own, expected_share=expected_share, **options)
     if missing is not None:  # of more rows than are here
         lost, total = np.array([missing[name] for name in own.arm_names]).T
-        arms = (np.repeat(np.arange(len(lost)), n) for n in (lost, total - lost))
-        tests = [*balance.attrition_tests(own, *arms, "rows"), *report.tests]
+        first = [np.argmax(own.arm == k) for k in range(len(lost))]
+        kept = own.take(np.repeat(first, total - lost))
+        gone = Lost(np.repeat(np.arange(len(lost)), lost))
+        tests = [*balance.attrition_tests(kept, gone, "rows"), *report.tests]
         adjusted = balance.holm(np.array([test.p_value for test in tests]))
         pairs = zip(tests, adjusted, strict=True)
         tests = tuple(replace(test, adjusted_p_value=p_value) for test, p_value in pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from scipy.special import chdtrc, expit, fdtrc, log_expit
 
 from auucmax._validation import Bools, Floats
 from auucmax.data.covariates import Feature
-from auucmax.data.trial import Trial
+from auucmax.data.trial import Lost, Trial
 from auucmax.results import LEAST_ROWS
 
 Codes = NDArray[np.intp]
@@ -223,9 +223,7 @@ def classifier_test(
         return None
     model.fit(train[:, varies], treated[fit])
     score = model.decision_function(unseen[:, varies])
-    auc, p_value = rank_auc(score, treated[test])
-    if codes is not None:
-        p_value = max(p_value, auc_p(score, treated[test], auc, codes[test]))
+    auc, p_value = rank_auc(score, treated[test], None if codes is None else codes[test])
     detail = f"AUC {auc:.3f} on {len(test):,} unseen rows"
     return RandomisationTest("classifier", "", auc, p_value, detail)
 
@@ -251,8 +249,13 @@ def halves(
     return np.sort(np.concatenate(fit)), np.sort(np.concatenate(test))
 
 
-def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
-    """AUC with ties counted half, and the one-sided p-value of AUC <= 1/2."""
+def rank_auc(score: Floats, positive: Bools, codes: Codes | None = None) -> tuple[float, float]:
+    """AUC with ties counted half, and the one-sided p-value of AUC <= 1/2.
+
+    ``codes``: the group of each row; the p-value is at least that with errors by group. The AUC is
+    the mean share of the other class that a positive row is above, and one minus that of a negative
+    row.
+    """
     from scipy.stats import mannwhitneyu
 
     above, below = score[positive], score[~positive]
@@ -260,67 +263,68 @@ def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
         above, below, use_continuity=False, alternative="greater", method="asymptotic"
     )
     auc = float(found.statistic / (len(above) * len(below)))
-    return auc, float(np.nan_to_num(found.pvalue, nan=1.0))  # where all scores are equal
+    p_value = float(np.nan_to_num(found.pvalue, nan=1.0))  # where all scores are equal
+    if codes is not None:
+        order = pd.Series(score)
+        n_others = np.where(positive, len(below), len(above))
+        share = (order.rank() - order.groupby(positive).rank()).to_numpy() / n_others
+        by_group = clustered_p_of_means(auc - 0.5, share, positive, codes) / 2
+        p_value = max(p_value, by_group if auc > 0.5 else 1 - by_group)
+    return auc, p_value
 
 
-def missing_by_arm(
-    features: Sequence[Feature], treated: Bools, codes: Codes | None = None
-) -> list[dict[str, Any]]:
-    """Share of missing values by arm, with a test of equality, for incomplete features.
+class Shares(NamedTuple):
+    """Share of marked rows in each arm, and the p-value for equal shares.
 
-    ``few``: fewer than 20 people of an arm lack the value, or have it. ``codes``: the group of
-    each row, for standard errors by group.
+    ``few``: whether fewer than 20 people of an arm are marked, or are not.
     """
-    lines = []
-    for feature in features:
-        missing = feature.missing
-        if not missing.any():
-            continue
-        table = np.array([[(own & arm).sum() for own in (missing, ~missing)]
-                          for arm in (treated, ~treated)])  # fmt: skip
-        p_value = equal_shares(table)
-        if codes is not None:
-            p_value = max(p_value, compare_shares(missing, treated, codes))
-        lines.append(
-            {
-                "feature": feature.name,
-                "control": missing[~treated].mean(),
-                "treated": missing[treated].mean(),
-                "p_value": p_value,
-                "few": bool(table.min() < LEAST_ROWS),
-            }
-        )
-    return lines
+
+    control: float
+    treated: float
+    p_value: float
+    few: bool
 
 
-def attrition_tests(
-    trial: Trial, lost_arm: NDArray[np.intp], kept_arm: NDArray[np.intp], units: str
-) -> list[RandomisationTest]:
+def compare_shares(marked: Bools, treated: Bools, codes: Codes | None = None) -> Shares:
+    """Test for equal shares of marked rows in two arms.
+
+    ``codes``: the group of each row; the p-value is at least that with errors by group.
+    """
+    table = np.array([np.bincount(marked[own], minlength=2) for own in (~treated, treated)])
+    control, own = (table[:, 1] / table.sum(axis=1)).tolist()
+    p_value = equal_shares(table)
+    if codes is not None:
+        p_value = max(p_value, clustered_p_of_means(own - control, marked, treated, codes))
+    return Shares(control, own, p_value, bool(table.min() < LEAST_ROWS))
+
+
+def attrition_tests(kept: Trial, lost: Lost, units: str) -> list[RandomisationTest]:
     """Test whether outcomes are missing equally often in each arm and the control.
 
-    ``lost_arm`` and ``kept_arm``: arms of the rows without an outcome and with one; of groups that
-    were treated as a whole, of the groups. Where people of a group were treated one by one,
-    standard errors are by group.
+    ``kept`` and ``lost``: the rows (or the first of each group) with and without an outcome.
     """
-    lost, kept = (np.bincount(own, minlength=len(trial.arms)) for own in (lost_arm, kept_arm))
-    total = lost + kept
+    arms = np.concatenate([kept.arm, lost.arm])
+    is_lost = np.arange(len(arms)) >= kept.n_rows
+    groups = None
+    if kept.groups is not None and lost.groups is not None:
+        groups = np.concatenate([kept.groups.astype(object), lost.groups.astype(object)])
+    n_lost = np.bincount(lost.arm, minlength=len(kept.arms))
+    n_all = np.bincount(arms, minlength=len(kept.arms))
     tests = []
-    for k, (arm, rows, treated, codes) in enumerate(arms_of(trial), start=1):
-        both = [k, 0]
-        p_value = equal_shares(np.column_stack([lost, kept])[both])
-        if codes is not None and trial.groups is not None and trial.lost is not None:
-            own = trial.lost.take(np.isin(trial.lost.arm, both))
-            every = np.concatenate([trial.groups[rows].astype(object), own.groups.astype(object)])
-            is_arm = np.concatenate([treated, own.arm == k])
-            is_lost = np.arange(len(every)) >= len(rows)
-            p_value = max(p_value, compare_shares(is_lost, is_arm, pd.factorize(every)[0]))
+    for k, name in enumerate(kept.arm_names[1:], start=1):
+        both = (arms == 0) | (arms == k)
+        codes = group_codes(None if groups is None else groups[both])
+        shares = compare_shares(is_lost[both], arms[both] == k, codes)
         detail = ", ".join(
-            f"{trial.arm_names[j]} {lost[j] / total[j]:.2%} ({lost[j]:,} of {total[j]:,} {units})"
-            for j in both
+            f"{kept.arm_names[j]} {share:.2%} ({n_lost[j]:,} of {n_all[j]:,} {units})"
+            for j, share in ((k, shares.treated), (0, shares.control))
         )
-        gap = float(lost[k] / total[k] - lost[0] / total[0])
-        few = bool(lost[both].min() < LEAST_ROWS)
-        tests.append(RandomisationTest("missing outcomes", arm, gap, p_value, detail, few=few))
+        tests.append(
+            RandomisationTest(
+                "missing outcomes", name if kept.is_multi_arm else "",
+                shares.treated - shares.control, shares.p_value, detail, few=shares.few,
+            )
+        )  # fmt: skip
     return tests
 
 
@@ -422,27 +426,11 @@ def clustered_p(statistic: float, scores: NDArray[Any]) -> float:
     return float(fdtrc(degrees, degrees * (n_groups - 1), statistic / trace))
 
 
-def _group_scores(values: NDArray[Any], treated: Bools, codes: Codes) -> NDArray[Any]:
-    """What each group adds to the error of a difference between two means, (G, 1)."""
+def clustered_p_of_means(
+    estimate: float, values: NDArray[Any], treated: Bools, codes: Codes
+) -> float:
+    """p-value of an estimate with the error of the difference between the means of two arms."""
     by_arm = pd.Series(values, dtype=np.float64).groupby(treated)
     errors = (values - by_arm.transform("mean")) / by_arm.transform("size")
-    return np.bincount(pd.factorize(codes)[0], np.where(treated, errors, -errors))[:, None]
-
-
-def compare_shares(marked: Bools, treated: Bools, codes: Codes) -> float:
-    """p-value for equal shares of marked rows in two arms, with a clustered standard error."""
-    difference = float(marked[treated].mean() - marked[~treated].mean())
-    return clustered_p(difference**2, _group_scores(marked, treated, codes))
-
-
-def auc_p(score: Floats, positive: Bools, auc: float, codes: Codes) -> float:
-    """One-sided p-value for AUC <= 1/2, with a clustered standard error.
-
-    The AUC is the mean share of the other class that a positive row is above, and one minus that of
-    a negative row.
-    """
-    order = pd.Series(score)
-    n_others = np.where(positive, np.count_nonzero(~positive), np.count_nonzero(positive))
-    above = (order.rank() - order.groupby(positive).rank()).to_numpy() / n_others
-    p_value = clustered_p((auc - 0.5) ** 2, _group_scores(above, positive, codes))
-    return p_value / 2 if auc > 0.5 else 1 - p_value / 2
+    signed = np.where(treated, errors, -errors)
+    return clustered_p(estimate**2, np.bincount(pd.factorize(codes)[0], signed)[:, None])

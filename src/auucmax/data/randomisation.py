@@ -22,6 +22,7 @@ from auucmax.data.balance import (
     Codes,
     RandomisationTest,
     compare_counts,
+    compare_shares,
     even_rows,
     group_codes,
 )
@@ -292,10 +293,10 @@ def check_randomisation(
         trial = trial.take(trial.randomised)
     trial, by_group, grouping = independent_rows(trial, rng)
     lost = trial.lost
-    known_arm = trial.arm
+    kept = trial
     if lost is not None and by_group:
-        # A group counts once, by its first row; with some rows lost it is neither lost nor known.
-        known_arm = known_arm[~pd.Series(trial.groups).isin(lost.groups)]
+        # A group counts once, by its first row; with some rows lost it is neither lost nor kept.
+        kept = trial.take(~pd.Series(trial.groups).isin(lost.groups).to_numpy())
         lost = lost.take(lost.first)
     if lost is not None and not len(lost.arm):
         lost = None
@@ -311,13 +312,13 @@ def check_randomisation(
             lost_chance = _chance(lost.propensity)
             tests.append(compare_counts(lost.arm == 1, lost_chance, "missing outcomes"))
         evened = f"chances of treatment are known, from {chance.min():.3g} to {chance.max():.3g}"
-        kept = even_rows(trial.treated, chance, rng)
-        if not kept.all():
+        drawn = even_rows(trial.treated, chance, rng)
+        if not drawn.all():
             evened += (
-                f": the arms are compared on {kept.sum():,} of the {n_tested:,} rows, drawn such "
+                f": the arms are compared on {drawn.sum():,} of the {n_tested:,} rows, drawn such "
                 f"that each had the same chance"
             )
-            trial = trial.take(kept)
+            trial = trial.take(drawn)
     else:
         if expected_share is None:
             notes.append("the sizes of the arms (the planned share is not given)")
@@ -325,8 +326,7 @@ def check_randomisation(
             shares = _planned_shares(expected_share, trial)
             tests.append(_sample_ratio(counts, shares))
         if lost is not None:
-            units = "groups" if by_group else "rows"
-            tests += balance.attrition_tests(trial, lost.arm, known_arm, units)
+            tests += balance.attrition_tests(kept, lost, "groups" if by_group else "rows")
     households = []
     if trial.groups is None:
         households = group_columns({**trial.X, "id": pd.Series(trial.id)}, trial.arm)
@@ -359,7 +359,12 @@ def check_randomisation(
             notes.append("the classifier (it needs 50 rows of each arm)")
         tests += [replace(test, arm=arm) for test in (ratio, trees) if test is not None]
         differences += [{"arm": arm} | line for line in balance.differences(own, treated)]
-        if lines := balance.missing_by_arm(own, treated, codes):
+        lines = [
+            {"feature": one.name, **compare_shares(one.missing, treated, codes)._asdict()}
+            for one in own
+            if one.missing.any()
+        ]
+        if lines:
             missing += [{"arm": arm} | line for line in lines]
             worst = min(lines, key=lambda line: line["p_value"])
             detail = "{feature}: {control:.2%} of control, {treated:.2%} of treated"
