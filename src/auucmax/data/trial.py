@@ -61,8 +61,7 @@ class TrialSummary(Shown):
     """Summary statistics of a trial; ``arms`` cover only randomised rows."""
 
     name: str
-    outcome_name: str
-    treatment_name: str
+    roles: Roles
     n_rows: int
     n_features: int
     arms: tuple[ArmSummary, ...]
@@ -376,8 +375,7 @@ class Trial(Shown):
             effects.append(EffectSummary(self.arm_names[k], *numbers))
         return TrialSummary(
             name=self.name,
-            outcome_name=self.outcome_name,
-            treatment_name=self.treatment_name,
+            roles=self.roles,
             n_rows=self.n_rows,
             n_features=self.n_features,
             arms=tuple(arms),

@@ -112,7 +112,8 @@ class Point:
     """One position of the slider: a decision and its Brief.
 
     ``label``: the share or budget; ``at``: the part of the largest one; ``y``: profit, or gain in
-    the unit of the page, with its interval, None if it is not known; ``sure``: the guaranteed y.
+    the unit of the page, with its interval, None if it is not known; ``sure``: the guaranteed
+    y, or 0.
     """
 
     decision: Decision
@@ -120,7 +121,7 @@ class Point:
     label: str
     at: float
     y: Estimate | None
-    sure: float | None
+    sure: float
 
     @property
     def plan(self) -> Plan:
@@ -226,18 +227,18 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
         asked = [replace(terms, share=share, budget=None) for share in shares]
     plans = [plan_at(evidence, one, n, at) for one, at in zip(asked, spends, strict=True)]
 
+    scale = 1.0 if terms.has_profit else unit / n
     points = []
     for one, at in zip(asked, plans, strict=True):
         is_first = at.share == own
         decision = first if is_first else decide(evidence, one, n, plan=at, points=plans)
-        plan, y = decision.plan, decision.plan.profit
+        plan = decision.plan
         label = words.percent(sum(plan.counts) / n)
         if in_money:
             label = f"{words.money(money * plan.share)} {currency}".rstrip()
-        sure = plan.guaranteed if (plan.guaranteed or 0) > 0 else None
-        if not terms.has_profit:  # in the unit of the page
-            y = None if plan.gain is None else plan.gain.scaled(unit / n)
-            sure = None if sure is None else sure * unit / n
+        y = plan.profit if terms.has_profit else plan.gain
+        y = None if y is None else y.scaled(scale)
+        sure = scale * max(plan.guaranteed or 0.0, 0.0)
         points.append(Point(decision, brief(decision), label, plan.share / (most or 1.0), y, sure))
     # Other rankings or, with several arms, simpler policies: these spend other amounts, so that
     # they are drawn as gains only.

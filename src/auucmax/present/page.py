@@ -30,7 +30,7 @@ from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import figures, randomisation, words
 from auucmax.present.brief import brief
 from auucmax.present.evidence import evidence_brief, targeting_state
-from auucmax.present.figures import STATES, rival_name, slider
+from auucmax.present.figures import STATES, slider
 from auucmax.results import (
     Basis,
     Decision,
@@ -111,26 +111,27 @@ def write_report(
         path,
         "report.html.jinja",
         found.roles,
-        e=found,
         model=model,
         slider=moved,
         currency=f" {currency}" if currency else "",
         campaign=None if campaign is None else brief(campaign),
-        brief=evidence_brief(found),
+        **_about(found),
         ranking=STATES[targeting_state(found)],
-        checks=[randomisation.tag(arm.check) for arm in found.arms],
         panels=panels,
         panel=min(range(len(panels)), key=lambda k: abs(panels[k].share - treated), default=0),
-        limits=limits_of(found),
-        rival_name=partial(rival_name, found),
         data=moved and embedded_json([own.json(*moved.range()) for own in moved.points]),
     )
     return moved.first.decision if moved else None
 
 
-def limits_of(found: Evidence) -> tuple[str, ...]:
-    """Limits that apply to all evidence of this kind."""
-    return LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:]
+def _about(found: Evidence) -> dict[str, Any]:
+    """What pages and cards show of evidence: its brief, checks and limits."""
+    return {
+        "e": found,
+        "brief": evidence_brief(found),
+        "checks": [randomisation.tag(arm.check) for arm in found.arms],
+        "limits": LIMITS if found.basis == Basis.CROSS_FITTED else LIMITS[1:],
+    }
 
 
 def write_check(check: TrialCheck, path: str | os.PathLike[str], *, file: str = "") -> None:
@@ -159,28 +160,28 @@ def _write(path: str | os.PathLike[str], template: str, roles: Roles, **values: 
     """Render a template with the style sheet, and the script if it has a slider."""
     css, script = _resource("page.css"), _resource("page.js")
     may_run = _hash(script) if values["slider"] else "'none'"
-    page = (
-        templates()
-        .get_template(template)
-        .render(
-            roles=roles,
-            policy=f"default-src 'none'; style-src {_hash(css)}; script-src {may_run}; "
-            f"base-uri 'none'; form-action 'none'",
-            css=Markup(css),
-            script=Markup(script),
-            words=words,
-            figures=figures,
-            check_verdict=randomisation.verdict,
-            arm_name=partial(words.arm_name, roles),
-            treatments=words.joined(words.arm_name(roles, arm) for arm in roles.arms[1:]),
-            Estimate=Estimate,
-            day=_day,
-            short=short,
-            **values,
-        )
+    policy = (
+        f"default-src 'none'; style-src {_hash(css)}; script-src {may_run}; base-uri 'none'; "
+        f"form-action 'none'"
     )
+    own = {"policy": policy, "css": Markup(css), "script": Markup(script)}
+    page = _render(templates(), template, roles, **own, **values)
     with whole_file(path) as beside:
         beside.write_text(page, encoding="utf-8")
+
+
+def _render(source: Environment, template: str, roles: Roles, **values: Any) -> str:
+    return source.get_template(template).render(
+        roles=roles,
+        arm_name=partial(words.arm_name, roles),
+        words=words,
+        figures=figures,
+        check_verdict=randomisation.verdict,
+        Estimate=Estimate,
+        day=_day,
+        short=short,
+        **values,
+    )
 
 
 def _day(days: float) -> str:
@@ -256,27 +257,13 @@ def model_card(model: UpliftModel) -> str:
     >>> print(model_card(fit(make_trial(4_000, random_state=0), "tm")).splitlines()[10])
     # Who should be treated? Effect on y
     """
-    found, roles = model.evidence, model.roles
-    markdown = Environment(
+    markdown = templates().overlay(
         # Everything between braces is escaped.
         finalize=lambda value: escaped(value) if isinstance(value, str) else value,
         autoescape=False,
-        undefined=StrictUndefined,
         keep_trailing_newline=True,
-        trim_blocks=True,
     )
-    return markdown.from_string(_resource("card.md.jinja")).render(
-        model=model,
-        e=found,
-        roles=roles,
-        brief=brief(found),
-        title=words.title(roles),
-        arm_name=partial(words.arm_name, roles),
-        short=short,
-        tags=[randomisation.tag(arm.check)[1] for arm in found.arms],
-        verdicts=[arm.check and randomisation.verdict(arm.check) for arm in found.arms],
-        limits=limits_of(found),
-    )
+    return _render(markdown, "card.md.jinja", model.roles, model=model, **_about(model.evidence))
 
 
 def escaped(text: str) -> str:

@@ -16,7 +16,7 @@ from auucmax.data.trial import Trial, TrialSummary
 from auucmax.model.check import TrialCheck
 from auucmax.present import words
 from auucmax.present.brief import brief, in_words
-from auucmax.results import Brief, Estimate, Kind, Outcome
+from auucmax.results import Brief, Estimate
 
 Check = Mapping[str, Any]
 _FAILURES = {
@@ -169,32 +169,29 @@ def advice(found: Check) -> tuple[str, ...]:
 
 @brief.register
 def _(trial: Trial) -> Brief:
-    return _summary(trial.summary(), replace(trial.roles.outcome, lower_is_better=False))
+    return brief(trial.summary())
 
 
 @brief.register
 def _(found: TrialSummary) -> Brief:
-    return _summary(found, Outcome(name=found.outcome_name, kind=Kind.NUMBER))
-
-
-def _summary(found: TrialSummary, outcome: Outcome) -> Brief:
+    roles, facts = found.roles, []
+    outcome = replace(roles.outcome, lower_is_better=False)
     scale, per = words.unit(outcome)
-    treatment, facts = found.treatment_name, []
     for arm in found.arms:
         value = f"{arm.n_rows:,} rows ({arm.share:.1%}), mean {scale * arm.mean:.4g} {per}"
-        facts.append((words.labelled(treatment, arm.name), value))
+        facts.append((words.arm_name(roles, arm.name), value))
     for own in found.effects:
         effect, p_value = Estimate(value=own.effect), ""
         if math.isfinite(own.standard_error):
             effect = Estimate(value=own.effect, lower=own.low, upper=own.high)
             p_value = f", {words.p_value(own.p_value)}"
-        name = f"Effect of {words.labelled(treatment, own.name)}"
+        name = f"Effect of {words.arm_name(roles, own.name)}"
         facts.append((name, words.effect(effect, outcome) + p_value))
     features = f"{found.n_features:,} feature{'s' * (found.n_features != 1)}"
     name = "" if found.name == "the table" else f"{short(found.name)}: "
     return in_words(
-        f"{name}{found.n_rows:,} rows, {features}; outcome: {short(found.outcome_name)}; "
-        f"treatment: {short(treatment)}.",
+        f"{name}{found.n_rows:,} rows, {features}; outcome: {short(outcome.name)}; "
+        f"treatment: {short(roles.treatment)}.",
         facts,
     )
 

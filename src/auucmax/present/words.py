@@ -309,19 +309,15 @@ def arm_name(roles: Roles, label: str) -> str:
     >>> arm_name(roles, "1"), title(roles)
     ('mail = 1', 'Who should be treated? Effect on visit')
     """
-    return labelled(roles.treatment, label)
+    column = roles.treatment
+    if is_code(label) and label != "none" and (column != "treatment" or label.isdigit()):
+        return f"{short(column)} = {short(label)}"
+    return short(label)
 
 
 def of_arm(roles: Roles, arm: str, end: str = ": ") -> str:
     """Name of an arm in front of a text about it; empty if there is only one arm."""
     return f"{arm_name(roles, arm)}{end}" if len(roles.arms) > 2 else ""
-
-
-def labelled(column: str, label: str) -> str:
-    """A label, prefixed by its column if it is a code."""
-    if is_code(label) and label != "none" and (column != "treatment" or label.isdigit()):
-        return f"{short(column)} = {short(label)}"
-    return short(label)
 
 
 def counts(names: Iterable[str], numbers: Iterable[int]) -> str:
@@ -337,6 +333,11 @@ def counts(names: Iterable[str], numbers: Iterable[int]) -> str:
             before = "in arm "
         parts.append(f"{n:,} {before}{short(name)}")
     return ", ".join(parts)
+
+
+def treatments(roles: Roles) -> str:
+    """Names of all arms except the control."""
+    return joined(arm_name(roles, arm) for arm in roles.arms[1:])
 
 
 def title(roles: Roles) -> str:
