@@ -11,6 +11,7 @@ from tests.model.trial_table import trial_table
 import auucmax
 from auucmax._errors import InputError
 from auucmax.model import Limits
+from auucmax.present.brief import brief
 from auucmax.results import State, Why
 from auucmax.targeting.rule import at
 
@@ -154,6 +155,15 @@ def test_excluded_repeated_and_nameless_people(model, new):
         with pytest.raises(InputError) as caught:
             model.target(people.dropna(subset="person"), share=0.3, exclude=wrong)
         assert caught.value.parameter == "exclude"
+
+
+def test_a_warning_of_the_check_stays_with_the_list(model, new):
+    assert not model.target(new, share=0.3).warnings
+    arm = model.evidence.arms[0]
+    failed = {"ok": False, "failures": arm.check["tests"][:1], "treated_by": ["age"]}
+    doubtful = replace(arm, check=arm.check | failed)
+    found = replace(model, evidence=replace(model.evidence, arms=(doubtful,)))
+    assert "age" in " ".join(brief(found.target(new, share=0.3)).caveats)
 
 
 def test_an_id_may_have_the_name_of_a_column_of_the_list():

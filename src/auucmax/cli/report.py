@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from auucmax._errors import InputError
-from auucmax.cli.frame import Answer, command
+from auucmax.cli.frame import Answer, command, note
 from auucmax.cli.options import (
     SOURCE,
     Cost,
@@ -76,6 +76,7 @@ def report(
     """
     from auucmax._files import check_target
     from auucmax.present.page import write_report
+    from auucmax.present.randomisation import verdict
 
     check_target(output, model, *(file for file in (data, campaign) if file is not None))
     costs = amounts("cost", cost)
@@ -92,6 +93,9 @@ def report(
         fitted, output, share=share, budget=budget, cost=costs, value=value, n_people=n_people,
         evidence=evidence, currency=currency, campaign=came,
     )  # fmt: skip
+    checks = [arm.check for arm in (evidence or fitted.evidence).arms if found and arm.check]
+    for text in dict.fromkeys(verdict(check) for check in checks if not check["ok"]):
+        note(text)
     shown = found or evidence or fitted.evidence  # no decision if the trial failed its check
     return Answer(shown, saved=output, model=model)
 

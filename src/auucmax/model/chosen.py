@@ -114,6 +114,7 @@ class Targeting(Shown):
     assumed_costs : the costs are those of the fit.
     n_excluded, n_unknown_ids : people left out by their ids, and ids that nobody has.
     n_repeated : rows left out because a row before has the same id. n_nameless : people without id.
+    warnings : checks of the trial that did not pass.
     """
 
     people: Any
@@ -127,6 +128,7 @@ class Targeting(Shown):
     n_unknown_ids: int = 0
     n_repeated: int = 0
     n_nameless: int = 0
+    warnings: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -299,6 +301,7 @@ def target(
         uplift=float(uplift[chosen, choice.arm[chosen]].sum()),
         is_own=is_own,
         assumed_costs=assumed,
+        warnings=tuple(own.check for own in evidence.arms if own.check and not own.check["ok"]),
         **left_out,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auucmax.model.chosen import Targeting
-from auucmax.present import words
+from auucmax.present import randomisation, words
 from auucmax.present.brief import brief, in_words
 from auucmax.results import Brief, Decision, Plan, State, Why
 
@@ -36,6 +36,7 @@ def _(found: Targeting) -> Brief:
         caveats.append(f"{n:,} of the excluded ids {'is' if n == 1 else 'are'} not in this table.")
     if n := found.n_nameless:
         caveats.append(f"{words.people(n)} {'has' if n == 1 else 'have'} no id.")
+    caveats += [randomisation.verdict(check) for check in found.warnings]
     if found.assumed_costs:
         caveats.append("costs are taken from the fit.")
     step = own.next_step
