@@ -65,6 +65,7 @@ Cost = Annotated[
         help='Cost of treating one person. With several arms, one per arm: "A=.1,B=.12".',
     ),
 ]
+Budget = Annotated[float | None, typer.Option("--budget", "-b", help="Total budget, with --cost.")]
 Value = Annotated[
     float | None,
     typer.Option("--value", metavar="MONEY", help="Value of one unit of the outcome."),

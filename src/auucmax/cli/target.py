@@ -10,6 +10,7 @@ import typer
 from auucmax.cli.frame import Answer, check_table_target, command, write_table
 from auucmax.cli.options import (
     SOURCE,
+    Budget,
     Cost,
     Model,
     NewLevels,
@@ -37,9 +38,7 @@ def target(
     output: Output,
     source: Source,
     share: Share = None,
-    budget: Annotated[
-        float | None, typer.Option("--budget", "-b", help="Total budget, with --cost.")
-    ] = None,
+    budget: Budget = None,
     cost: Cost = None,
     value: Value = None,
     cost_column: Annotated[
