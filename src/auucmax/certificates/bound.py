@@ -78,6 +78,11 @@ class Guarantee(Shown):
     propensity: tuple[float, float] | None = None
     grouped: bool = False
 
+    @property
+    def by_cluster(self) -> bool:
+        """Whether every cluster has the same weight, as bets need it."""
+        return self.grouped and self.outcome_range is not None
+
 
 def shared_level(delta: float, n_candidates: int) -> float:
     """The error probability of each of several candidates."""

@@ -53,10 +53,9 @@ class Certificate(Guarantee):
     ``gain_upper_bound`` if they were asked for, hold *each* with probability 1 - ``delta``; all at
     once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
     :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given, of the models of
-    folds if ``cross_fitted``; ``by_cluster``: every cluster has the same weight; ``gap`` and
-    ``gain_gap`` are the differences, ``bin_gap`` the part of them that is due to the bins of a
-    histogram. Bets are on outcomes less their mean, which has less noise: a bound can come close to
-    the estimate, or pass it.
+    folds if ``cross_fitted``; ``gap`` and ``gain_gap`` are the differences, ``bin_gap`` the part of
+    them that is due to the bins of a histogram. Bets are on outcomes less their mean, which has
+    less noise: a bound can come close to the estimate, or pass it.
 
     By ``method`` "asymptotic" nothing is guaranteed, as the text says first. A bound is infinite
     where there are too few rows for a bound.
@@ -73,10 +72,6 @@ class Certificate(Guarantee):
     cross_fitted: bool = False
     upper_bound: float | None = None
     gain_upper_bound: float | None = None
-
-    @property
-    def by_cluster(self) -> bool:
-        return self.grouped and self.method != "asymptotic"
 
     @property
     def gap(self) -> float:
