@@ -26,6 +26,8 @@ Numbers = tuple[float, ...]
 MaybeNumbers = tuple[float | None, ...]
 Range = tuple[float, float]
 LEAST_ROWS = 20  #: fewest people that a number which is passed on may describe to others
+TOP = 0.3  #: share of people, or of the highest spending, that is described by default
+N_PEOPLE = 10_000  #: to choose from, if nothing else is known
 _STRICT: Any = {"extra": "forbid", "allow_inf_nan": False}
 
 
@@ -169,6 +171,23 @@ class Estimate(Result):
     upper: float | None = None
     p_value: float | None = None
     missing: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        value: float,
+        interval: Iterable[float],
+        *,
+        se: float | None = None,
+        p_value: float | None = None,
+        missing: str | None = None,
+    ) -> Self:
+        """Make an estimate from numbers of which all but the value may be NaN, for not known."""
+        lower, upper = plain(interval)
+        return cls(
+            value=float(value), se=plain(se), lower=lower, upper=upper, p_value=plain(p_value),
+            missing=missing,
+        )  # fmt: skip
 
     def scaled(self, factor: float, shift: float = 0.0) -> Estimate:
         """The estimate times a nonzero ``factor``, plus ``shift``."""

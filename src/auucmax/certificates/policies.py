@@ -46,6 +46,7 @@ from auucmax.certificates.fixed_bets import (
     wealth_bound,
 )
 from auucmax.metrics.allocation import check_chances
+from auucmax.results import LEAST_ROWS
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.
@@ -248,7 +249,7 @@ def certify_shares(
     later = [
         Ranked.of(y, check_column(score, "score", len(y)), arms, rng)
         for y, score, arms in parts[1:]
-        if score is not None and np.bincount(arms, minlength=2).min() >= 20
+        if score is not None and np.bincount(arms, minlength=2).min() >= LEAST_ROWS
     ]
     later = [part for part in later if np.bincount(part.got, minlength=2).all()]
     if not later:

@@ -22,6 +22,7 @@ from auucmax.cli.options import (
     read_rows_of_trial,
     shared,
 )
+from auucmax.results import TOP
 
 _LEFT_OUT = ("id", "lower_is_better", "outcome_range", "drop_missing_outcomes")
 _ID = shared("id", str | None, "Column that identifies each row.", metavar="COLUMN")
@@ -125,9 +126,6 @@ def fit(
     return Answer(fitted, saved=output, model=output)
 
 
-SHARE = 0.3
-
-
 @command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
@@ -146,6 +144,6 @@ def demo(
     check_target(output)
     trial = auucmax.load_hillstrom(encoding="raw")
     fitted = auucmax.fit(trial, model)
-    found = fitted.target(trial.X, share=SHARE)
-    write_report(fitted, output, share=SHARE, n_people=trial.n_rows)
+    found = fitted.target(trial.X, share=TOP)
+    write_report(fitted, output, share=TOP, n_people=trial.n_rows)
     return Answer(found, saved=output)

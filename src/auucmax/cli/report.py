@@ -12,6 +12,7 @@ from auucmax._errors import InputError
 from auucmax.cli.frame import Answer, command, note
 from auucmax.cli.options import (
     SOURCE,
+    Budget,
     Cost,
     Model,
     NewLevels,
@@ -24,6 +25,7 @@ from auucmax.cli.options import (
     read_model,
     read_new_rows,
 )
+from auucmax.results import N_PEOPLE
 
 
 @command(given=columns("propensity drop_missing_outcomes"), source=SOURCE)
@@ -43,14 +45,12 @@ def report(
         "report.html"
     ),
     share: Share = None,
-    budget: Annotated[
-        float | None, typer.Option("--budget", "-b", help="Total budget, with --cost.")
-    ] = None,
+    budget: Budget = None,
     cost: Cost = None,
     value: Value = None,
     n_people: Annotated[
         int, typer.Option("--cohort", help="Number of people to choose from.")
-    ] = 10_000,
+    ] = N_PEOPLE,
     currency: Annotated[
         str, typer.Option(help="Currency of --cost and --value, such as EUR.")
     ] = "",

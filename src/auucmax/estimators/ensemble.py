@@ -23,10 +23,10 @@ from auucmax.estimators.boosted import BoostedEffect
 from auucmax.estimators.formula import Formula, RankMean
 from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.targets import SAMPLE
+from auucmax.results import LEAST_ROWS
 from auucmax.rows import Sample
 
 MOST_KNOTS = 1_000
-LEAST_ROWS = 20  #: whose scores a knot is the mean of
 
 
 @dataclass(eq=False, repr=False)

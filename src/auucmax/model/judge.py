@@ -113,7 +113,7 @@ def arm_evidence(
         risk=numbers(levels.policy_risk(grid)) if outcome.kind == Kind.BINARY else None,
         deciles=_deciles(band, levels, predicted),
         rivals=tuple(contrasts),
-        **one_of(certificate),
+        **certificate_fields(certificate),
         cuts=cuts,
         drivers=drivers,
         people=people,
@@ -122,7 +122,7 @@ def arm_evidence(
     )
 
 
-def one_of(guarantee: Certificate | Why | None) -> dict[str, Any]:
+def certificate_fields(guarantee: Certificate | Why | None) -> dict[str, Any]:
     """The certificate, or the reason why it is missing, as result fields."""
     name = "missing" if isinstance(guarantee, Why) else "certificate"
     return {"certificate": None, "missing": None, name: guarantee}
@@ -171,21 +171,11 @@ def _whole_rows(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[n
     return np.searchsorted(total, shares * total[-1] * (1 + 1e-12), side="right")
 
 
-def _estimate(
-    value: float, error: float, ends: Any, missing: str | None, p_value: float = np.nan
-) -> Estimate:
-    lower, upper = plain(ends)
-    return Estimate(
-        value=float(value), se=plain(error), lower=lower, upper=upper, p_value=plain(p_value),
-        missing=missing,
-    )  # fmt: skip
-
-
 def effect_of(band: UpliftBand) -> Estimate:
     """Average effect: the end of the curve, with its pointwise interval."""
     ends = band.lower[-1], band.upper[-1]
     missing = band.declined if np.isnan(ends[0]) else None
-    return _estimate(band.uplift[-1], band.standard_error[-1], ends, missing)
+    return Estimate.of(band.uplift[-1], ends, se=band.standard_error[-1], missing=missing)
 
 
 def _auuc(levels: Levels, how: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,10 +184,12 @@ def _auuc(levels: Levels, how: Mapping[str, Any]) -> dict[str, Any]:
         warnings.filterwarnings("ignore", message="score should tell rows apart")
         found = levels.inference(**how)
     return {
-        "auuc": _estimate(found.estimate, found.standard_error, found.interval, found.declined),
-        "gain": _estimate(
-            found.gain, found.gain_standard_error, found.gain_interval, found.gain_declined,
-            found.p_value,
+        "auuc": Estimate.of(
+            found.estimate, found.interval, se=found.standard_error, missing=found.declined
+        ),
+        "gain": Estimate.of(
+            found.gain, found.gain_interval, se=found.gain_standard_error, p_value=found.p_value,
+            missing=found.gain_declined,
         ),
     }  # fmt: skip
 
@@ -288,7 +280,7 @@ def describe_check(report: RandomisationReport) -> CheckFacts:
     return plain(found)
 
 
-def policy_curve(
+def policy_evidence(
     trial: Trial, uplift: Floats, costs: Sequence[float], fold: NDArray[Any] | None
 ) -> PolicyEvidence:
     """Evidence of a policy: curve, rates, and contrasts with simpler policies.
@@ -346,9 +338,9 @@ def policy_curve(
 
 
 def _difference(found: AUUCDifference, *, tested: bool = True) -> Estimate:
-    return _estimate(
-        found.estimate, found.standard_error, found.interval, found.declined,
-        found.p_value if tested else np.nan,
+    return Estimate.of(
+        found.estimate, found.interval, se=found.standard_error,
+        p_value=found.p_value if tested else None, missing=found.declined,
     )  # fmt: skip
 
 

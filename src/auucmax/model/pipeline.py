@@ -51,8 +51,8 @@ from auucmax.model.judge import (
     FAILED,
     LEVEL,
     arm_evidence,
-    one_of,
-    policy_curve,
+    certificate_fields,
+    policy_evidence,
     quietly_calibrated,
 )
 from auucmax.model.profiles import describe_arms, describe_drivers, describe_top, linear_terms
@@ -67,6 +67,7 @@ from auucmax.model.segments import find_segments
 from auucmax.model.uplift_model import Scorer, UpliftModel
 from auucmax.results import (
     LEAST_ROWS,
+    TOP,
     ArmEvidence,
     Basis,
     Certificate,
@@ -79,7 +80,6 @@ from auucmax.targeting.calibration import calibrate
 from auucmax.targeting.choose import arm_costs, check_money
 from auucmax.targeting.quantiles import ScoreQuantiles
 
-TOP = 0.3  #: share of the top whose drivers are described; with several arms part of the budget
 _FEW_VALUES = 1000  # different whole numbers that may be codes
 _ROWS_EACH = 10
 
@@ -348,7 +348,7 @@ def _policy(
     if len(fitted) == 1:
         return PolicyEvidence(curve=fitted[0].evidence.curve, segments=segments)
     uplift = np.column_stack([one.uplift for one in fitted])
-    policy = policy_curve(trial, uplift, costs, fold)
+    policy = policy_evidence(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_at(uplift, uplift, price, TOP * float(price.max()))
     guarantee: Certificate | Why = FAILED
@@ -357,7 +357,7 @@ def _policy(
         guarantee = policy_guarantee(trial, scores, recipe, keys, price, budget)
     return replace(
         policy,
-        **one_of(guarantee),
+        **certificate_fields(guarantee),
         people=describe_arms(columns, given[order], trial.roles.arms[1:], TOP),
         segments=segments,
     )
@@ -439,7 +439,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     policy = PolicyEvidence(curve=arms[0].curve)
     if len(arms) > 1:
         costs = model.evidence.policy.curve.costs
-        policy = policy_curve(trial, model.uplift_of(scores), costs, None)
+        policy = policy_evidence(trial, model.uplift_of(scores), costs, None)
         policy = replace(policy, missing=Why.NO_BUDGET)
     found = _on_new_rows(trial, arms, policy)
     return replace(found, failed_check=found.failed_check or model.evidence.failed_check)

@@ -11,6 +11,7 @@ from auucmax.model.uplift_model import UpliftModel
 from auucmax.present import randomisation, words
 from auucmax.present.brief import brief, in_words
 from auucmax.results import (
+    TOP,
     ArmEvidence,
     Basis,
     Brief,
@@ -23,7 +24,6 @@ from auucmax.results import (
     Why,
 )
 
-TOP = 0.3  # of the people, or of the spending, in the verdict
 _PEOPLE = {
     Basis.CROSS_FITTED: "people",
     Basis.HELD_OUT: "held-out people",
@@ -43,8 +43,7 @@ def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
     caveats += asked
 
     treated = [arm.rows[1] for arm in found.arms]
-    n = found.arms[0].rows[0].n_rows + sum(own.n_rows for own in treated)
-    people = f"{n:,} {_PEOPLE[found.basis]}"
+    people = f"{found.n_rows:,} {_PEOPLE[found.basis]}"
     if found.arms[0].n_groups is not None:
         people += f" in {max(arm.n_groups or 0 for arm in found.arms):,} groups"
     given = f"{treated[0].n_rows:,} treated"

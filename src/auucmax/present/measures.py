@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -25,12 +24,6 @@ from auucmax.targeting.calibration import Calibration
 _in_words = partial(words.estimate, places=5)
 
 
-def _estimate(value: float, ends: Iterable[float], missing: str | None = None) -> Estimate:
-    """Estimate with the interval of a metric, if that is known."""
-    lower, upper = (float(end) if math.isfinite(end) else None for end in ends)
-    return Estimate(value=float(value), lower=lower, upper=upper, missing=missing)
-
-
 def _p_value(found: AUUCInference | AUUCDifference) -> str:
     return f", {words.p_value(found.p_value)}" if math.isfinite(found.p_value) else ""
 
@@ -41,20 +34,20 @@ def _rows(found: Any) -> tuple[str, str]:
 
 @brief.register
 def _(found: AUUCInference) -> Brief:
-    gain = _estimate(found.gain, found.gain_interval, found.gain_declined)
+    gain = Estimate.of(found.gain, found.gain_interval, missing=found.gain_declined)
     starts = {
         1: "The ranking beats random targeting",
         0: "No clear gain over random targeting",
         -1: "The ranking is worse than random targeting",
     }
     text = f"{starts[words.side(gain)]}: gain {_in_words(gain, sign=True)} per person"
-    auuc = _in_words(_estimate(found.estimate, found.interval, found.declined))
+    auuc = _in_words(Estimate.of(found.estimate, found.interval, missing=found.declined))
     return in_words(f"{text}{_p_value(found)}.", [("AUUC", auuc), _rows(found)])
 
 
 @brief.register
 def _(found: AUUCDifference) -> Brief:
-    difference = _estimate(found.estimate, found.interval, found.declined)
+    difference = Estimate.of(found.estimate, found.interval, missing=found.declined)
     starts = {
         1: "The first score ranks better",
         0: "No clear difference between the scores",
@@ -71,7 +64,7 @@ def _(found: PolicyRiskInference) -> Brief:
     return in_words(
         f"Policy risk of {found.n_rows:,} rows, intervals at {words.percent(found.level)}.",
         [
-            (f"{share:.1%} treated", _in_words(_estimate(risk, ends, why)))
+            (f"{share:.1%} treated", _in_words(Estimate.of(risk, ends, missing=why)))
             for share, risk, *ends, why in zip(*columns, missing, strict=True)
         ],
     )
@@ -84,7 +77,7 @@ def _(found: UpliftBand) -> Brief:
     if found.shares is not None:
         at = f"a budget of {found.share[most]:.4g} per person"
     ends = (found.simultaneous_lower[most], found.simultaneous_upper[most])
-    gain = _in_words(_estimate(found.uplift[most], ends), sign=True)
+    gain = _in_words(Estimate.of(found.uplift[most], ends), sign=True)
     return in_words(f"Highest gain at {at}: {gain} per person.")
 
 
@@ -173,7 +166,7 @@ def _(found: Guarantee) -> Brief:
     rests += sources
     if ways and n > 1:
         rests.append(f"the {n} methods that make {ways} were fixed without looking at these rows")
-    if found.grouped and found.outcome_range is not None:
+    if found.by_cluster:
         rests.append("every cluster has the same weight")
     if not verdict:
         verdict = f"Not certified that {what} beats random targeting ({chance})."

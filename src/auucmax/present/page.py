@@ -32,6 +32,8 @@ from auucmax.present.brief import brief
 from auucmax.present.evidence import evidence_brief, targeting_state
 from auucmax.present.figures import STATES, slider
 from auucmax.results import (
+    N_PEOPLE,
+    TOP,
     Basis,
     Decision,
     Estimate,
@@ -45,7 +47,7 @@ from auucmax.targeting.rule import share_as_budget
 if TYPE_CHECKING:
     from auucmax.model.check import TrialCheck
 
-N_PEOPLE, MOST_PEOPLE, SHARE = 10_000, 10**15, 0.3
+MOST_PEOPLE = 10**15
 MOST_DIFFERENCES = 24
 #: Limits of all evidence; the first only where models were trained on parts of the data.
 LIMITS = (
@@ -102,10 +104,10 @@ def write_report(
     costs = model.costs if cost is None else arm_costs(cost, model.arms)
     terms = Terms(share=share, budget=budget, cost=costs, value=value)
     if share is None and budget is None and not terms.has_profit:
-        terms = replace(terms, share=SHARE)
+        terms = replace(terms, share=TOP)
     terms = share_as_budget(found.policy.curve, terms, n)
     moved = None if found.failed_check else slider(found, terms, n, visible(currency))
-    treated = moved.first.treated if moved else SHARE
+    treated = moved.first.treated if moved else TOP
     panels = found.arms[0].people if len(found.arms) == 1 else ()
     _write(
         path,

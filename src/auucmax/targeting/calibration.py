@@ -35,13 +35,12 @@ from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.metrics.inference import Clusters, ClusterUnits, some_rows
 from auucmax.metrics.ranking import Ranking, sorted_rows
-from auucmax.results import Shown
+from auucmax.results import LEAST_ROWS, Shown
 
 # In simulated trials of 4,000 to 40,000 rows 3 to 8 bins come closest to the true effects, 8 to 12
 # have the least bias at the ends; with 20 the ends are already too extreme.
 MOST_BINS = 10
-FEWEST_ROWS = 100  # of each arm in every bin; three bins may have fewer,
-LEAST_ROWS = 20  # but not fewer than this
+FEWEST_ROWS = 100  # of each arm in every bin; three bins may have fewer, down to LEAST_ROWS
 # The slope is itself uncertain, and where there is nothing to find its errors only go one way. Of
 # 2,000 rows that models of folds have ranked, with an effect of .05 for everybody, the top tenth
 # reads .074 as it is and .058 with the noise counted once. Counted 1.75 times it reads .054 (.055,

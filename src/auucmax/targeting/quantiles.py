@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from auucmax._validation import Floats
-from auucmax.results import Numbers, Result
+from auucmax.results import LEAST_ROWS, Numbers, Result
 
 LARGE_SHIFT = 0.1  #: share of people from which scores are distributed differently
 FAR = 0.2  #: share of people from which they are not like those of the trial
@@ -65,7 +65,9 @@ class ScoreQuantiles(Result):
         return score, above, reach, np.ravel([above, reach], order="F")
 
     @classmethod
-    def of(cls, score: Floats, weight: Floats | None = None, least: int = 20) -> ScoreQuantiles:
+    def of(
+        cls, score: Floats, weight: Floats | None = None, least: int = LEAST_ROWS
+    ) -> ScoreQuantiles:
         """Summarise scores, keeping only numbers about at least ``least`` people.
 
         Levels of so many people are kept; other scores become means of so many people around

@@ -18,7 +18,6 @@ from auucmax.results import (
     State,
     Terms,
     Why,
-    plain,
 )
 from auucmax.targeting.choose import check_money
 
@@ -135,11 +134,12 @@ def plan_at(
     money = None if terms.cost is None else float(np.dot(own, terms.cost))
     found = profit = guaranteed = None
     if missing is None:
-        found = _estimate(ends)
+        found = Estimate.of(ends[0], ends[1:])
         value, price = 1.0, 0.0
         if terms.value is not None and terms.cost is not None:
             value, price = terms.value, terms.cost[0]
-            profit = _estimate(value * ends - (money or 0.0))
+            profits = value * ends - (money or 0.0)
+            profit = Estimate.of(profits[0], profits[1:])
         cuts = evidence.arms[0].cuts if one_arm and n_treated else None
         for cut in cuts.cuts if cuts is not None else ():
             if abs(cut.share - n_treated / n_people) <= SAME_CUT:
@@ -155,11 +155,6 @@ def plan_at(
         guaranteed=guaranteed,
         missing=missing,
     )
-
-
-def _estimate(ends: Floats) -> Estimate:
-    value, lower, upper = plain(ends)
-    return Estimate(value=value, lower=lower, upper=upper)
 
 
 def best_spend(
