@@ -16,7 +16,6 @@ from typing import Any
 RELATIVE, ABSOLUTE = 0.15, 0.05
 SLOWER, FAILS, NOT_MEASURED = "SLOWER", "FAILS", "not measured"
 
-Key = tuple[str, str, str, int]
 Record = dict[str, Any]
 
 
@@ -39,49 +38,38 @@ def compared(old: list[Record], new: list[Record]) -> tuple[list[str], bool]:
     fit: a, ours, 1 rows: 1.000 s -> 1.200 s (x 1.20) SLOWER
     Of 1 calls, 1 have become slower, 0 fail, 0 of OLD are not measured in NEW
     """
-    before, after = _by_call(old), _by_call(new)
-    calls = dict.fromkeys([*before, *after])
-    verdicts = {key: verdict(before.get(key, {}), after.get(key, {})) for key in calls}
-    lines = []
-    for key, found in verdicts.items():
+    files = [{(r["benchmark"], r["case"], r["library"], r["rows"]): r for r in own}
+             for own in (old, new)]  # fmt: skip
+    lines, verdicts = [], []
+    for key in {**files[0], **files[1]}:
+        before, after = (own.get(key, {}) for own in files)
         benchmark, case, library, rows = key
-        told = f"{_told(before.get(key, {}))} -> {_told(after.get(key, {}))}"
-        if _both_ran(before.get(key, {}), after.get(key, {})):
-            told += f" (x {after[key]['seconds'] / before[key]['seconds']:.2f})"
-        flag = f" {found}" if found else ""
-        lines.append(f"{benchmark}: {case}, {library}, {rows:,} rows: {told}{flag}")
-    n_slower, n_failing = (sum(v == flag for v in verdicts.values()) for flag in (SLOWER, FAILS))
-    n_missing = sum(_told(after.get(key, {})) == NOT_MEASURED for key in before)
+        change = f"{_seconds(before)} -> {_seconds(after)}"
+        if before.get("seconds") is not None and after.get("seconds") is not None:
+            change += f" (x {after['seconds'] / before['seconds']:.2f})"
+        verdicts.append(verdict(before, after))
+        said = f"{benchmark}: {case}, {library}, {rows:,} rows: {change} {verdicts[-1]}"
+        lines.append(said.rstrip())
+    n_slower, n_failing = verdicts.count(SLOWER), verdicts.count(FAILS)
+    n_missing = sum(_seconds(files[1].get(key, {})) == NOT_MEASURED for key in files[0])
     lines.append(
-        f"Of {len(calls)} calls, {n_slower} have become slower, {n_failing} fail, {n_missing} of "
-        f"OLD are not measured in NEW"
+        f"Of {len(verdicts)} calls, {n_slower} have become slower, {n_failing} fail, {n_missing} "
+        f"of OLD are not measured in NEW"
     )
     return lines, n_slower + n_failing > 0
 
 
 def verdict(before: Record, after: Record) -> str:
-    """SLOWER, FAILS, or nothing; of a call that a file has no record of, an empty one."""
+    """SLOWER (both by 15% and by 0.05 seconds), FAILS, or nothing."""
     if "error" in after:
         return "" if "error" in before else FAILS
-    if _both_ran(before, after) and is_slower(before["seconds"], after["seconds"]):
-        return SLOWER
-    return ""
+    old, new = before.get("seconds"), after.get("seconds")
+    if old is None or new is None:
+        return ""
+    return SLOWER if new > old * (1 + RELATIVE) and new > old + ABSOLUTE else ""
 
 
-def is_slower(before: float, after: float) -> bool:
-    """Both by 15% and by 0.05 seconds."""
-    return after > before * (1 + RELATIVE) and after > before + ABSOLUTE
-
-
-def _both_ran(before: Record, after: Record) -> bool:
-    return before.get("seconds") is not None and after.get("seconds") is not None
-
-
-def _by_call(records: list[Record]) -> dict[Key, Record]:
-    return {(r["benchmark"], r["case"], r["library"], r["rows"]): r for r in records}
-
-
-def _told(record: Record) -> str:
+def _seconds(record: Record) -> str:
     if "error" in record:
         return f"failed ({record['error']})"
     seconds = record.get("seconds")

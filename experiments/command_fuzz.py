@@ -155,19 +155,22 @@ def shown_by(line: list[str], done: Any, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def limited_time() -> Iterator[None]:
-    """HangError after 60 seconds of computing, or 600 of anything: other work may slow a run."""
+def limited_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
+    """HangError after so many seconds of computing, or ten times as many by the clock.
+
+    Other work may slow a run, but takes none of its computing time.
+    """
 
     def stop(*_: Any) -> None:
-        raise HangError
+        raise HangError(f"it took more than {seconds} seconds")
 
     timers = {
-        signal.ITIMER_PROF: (signal.SIGPROF, MOST_SECONDS),
-        signal.ITIMER_REAL: (signal.SIGALRM, 10 * MOST_SECONDS),
+        signal.ITIMER_PROF: (signal.SIGPROF, seconds),
+        signal.ITIMER_REAL: (signal.SIGALRM, 10 * seconds),
     }
     before = {number: signal.signal(number, stop) for number, _ in timers.values()}
-    for timer, (_, seconds) in timers.items():
-        signal.setitimer(timer, seconds)
+    for timer, (_, most) in timers.items():
+        signal.setitimer(timer, most)
     try:
         yield
     finally:

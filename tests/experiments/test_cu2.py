@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments import cu2
-from experiments.arm_logistic import KINDS, PathTuned, _log_loss
+from experiments.arm_logistic import KINDS, PathTuned
 from experiments.harness import Task
 from experiments.searched import Tuned
 from experiments.trials import available
@@ -65,18 +65,6 @@ def test_shared_penalty_of_any_features(seed, d, constant, l2):
         for kind_of in (Tuned, PathTuned)
     )
     assert quick == pytest.approx(slow, abs=1e-5)
-
-
-def test_derivatives():
-    rng = np.random.default_rng(0)
-    Z, y, theta = rng.normal(size=(9_000, 3)), rng.integers(0, 2, 9_000), rng.normal(size=3)
-    value, gradient, hessian = _log_loss(Z, y, theta)
-    p = 1 / (1 + np.exp(-Z @ theta))
-    assert value == pytest.approx(-np.log(np.where(y, p, 1 - p)).sum())
-    for j, e in enumerate(np.eye(3) * 1e-5):
-        ahead, behind = _log_loss(Z, y, theta + e), _log_loss(Z, y, theta - e)
-        assert gradient[j] == pytest.approx((ahead[0] - behind[0]) / 2e-5, rel=1e-5)
-        assert hessian[j] == pytest.approx((ahead[1] - behind[1]) / 2e-5, rel=1e-5)
 
 
 # The experiment.

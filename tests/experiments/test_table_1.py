@@ -85,19 +85,6 @@ def test_two_splits_of_the_slow_models(few_rows):
     assert all(len(line["policy_risk"]) == len(SHARES) for line in lines)
 
 
-def test_every_model_of_the_papers_table_is_there():
-    assert set(table_1.MODELS) == set(table_1.LINEAR | table_1.SLOW | table_1.BY_ADAM)
-    assert set(table_1.PAPER) < set(table_1.MODELS)
-    tasks = table_1.tasks()
-    assert len(tasks) == len(set(tasks))
-    number = {
-        m: sum(t.model == m and t.trial == table_1.MAIN for t in tasks) for m in table_1.MODELS
-    }
-    assert {number[m] for m in table_1.LINEAR} == {100}
-    assert {number[m] for m in table_1.SLOW} == {20}
-    assert {t.split for t in tasks if t.trial == "neighbours"} == set(range(20))
-
-
 def test_grids_are_the_papers():
     assert GRIDS["TARNet"][1]["learning_rate"] == (1e-3, 5e-3)
     assert GRIDS["TARNet"][1]["l2"] == tuple(2 * l2 for l2 in L2_GRID)  # half the sum of squares

@@ -3,11 +3,11 @@
 import faulthandler
 import random
 import resource
-import signal
 import sys
 import time
 from contextlib import contextmanager
 
+from experiments.command_fuzz import limited_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,10 +32,6 @@ MOST_MEMORY = 2**28  # bytes that the inputs of a test may take beyond what the 
 SEEDS = st.integers(0, 2**48)
 
 
-class HangError(BaseException):
-    """No Exception: the readers turn those into their own error."""
-
-
 def feed(name, make, read, allowed, n_inputs=None):
     """Read ``make(random)`` for INPUTS[name] different seeds; hypothesis prints one that fails.
 
@@ -50,7 +46,7 @@ def feed(name, make, read, allowed, n_inputs=None):
     def check(seed):
         nonlocal n_read, n_refused
         content = make(random.Random(seed))
-        with limited_time():
+        with limited_time(MOST_SECONDS):
             try:
                 read(content)
             except allowed as error:
@@ -76,32 +72,6 @@ def feed(name, make, read, allowed, n_inputs=None):
 def check_message(text):
     assert text.strip()
     assert "\n" not in text
-
-
-@contextmanager
-def limited_time(seconds=MOST_SECONDS):
-    """HangError after so many seconds of computing, or ten times as many of anything.
-
-    Other work may slow an input, but takes none of its computing time.
-    """
-
-    def stop(signum, frame):
-        raise HangError(f"an input took more than {seconds} seconds")
-
-    timers = {
-        signal.ITIMER_PROF: (signal.SIGPROF, seconds),
-        signal.ITIMER_REAL: (signal.SIGALRM, 10 * seconds),
-    }
-    before = {number: signal.signal(number, stop) for number, _ in timers.values()}
-    for timer, (_, most) in timers.items():
-        signal.setitimer(timer, most)
-    try:
-        yield
-    finally:
-        for timer in timers:
-            signal.setitimer(timer, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ import time
 
 import numpy as np
 import pytest
-from tests.fuzz.feeding import INPUTS, LEAST, HangError, feed, limited_memory, limited_time
+from experiments.command_fuzz import HangError, limited_time
+from tests.fuzz.feeding import INPUTS, LEAST, feed, limited_memory
 
 
 def numbers(rng):

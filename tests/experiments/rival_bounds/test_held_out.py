@@ -178,13 +178,6 @@ def test_rate_limits_are_those_of_clopper_and_pearson(hits, n):
     assert (high == 1) if hits == n else binom.cdf(hits, n, high) == pytest.approx(0.03)
 
 
-def test_an_arm_of_one_class_says_nothing_of_auc():
-    t, score = np.arange(8) < 4, np.arange(8.0)
-    nobody = np.where(t, 0.0, score % 2)
-    bound = per_class_bound(nobody, score, treatment=t)
-    assert bound.lower <= -0.5 * rate_limits(2, 4, 0.05 / 4)[1] ** 2
-
-
 @quick
 @given(small_trials(min_arm=3, outcomes=("binary",)), st.integers(1, 3), st.integers(0, 10**6))
 def test_block_statistics_by_their_definition(rows, n_blocks, seed):
