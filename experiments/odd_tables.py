@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -152,29 +153,22 @@ def odd_groups(rng: np.random.Generator, n: int) -> Any:
 
 def write_table(table: pd.DataFrame, folder: Path, name: str, rng: np.random.Generator) -> Path:
     """In one of the formats, or dialects of CSV; what a format cannot hold is written as CSV."""
-    kind = rng.choice(
-        ["csv", "parquet", "jsonl", "feather", "xlsx"], p=[0.6, 0.2, 0.12, 0.05, 0.03]
-    )
-    path = folder / f"{name}.{kind}"
-    try:
-        if kind == "parquet":
-            table.to_parquet(path)
-            return path
-        if kind == "jsonl":
-            table.to_json(path, orient="records", lines=True, date_format="iso")
-            return path
-        if kind == "feather":
-            table.reset_index(drop=True).to_feather(path)
-            return path
-        if kind == "xlsx":
-            table.to_excel(path, index=False)
-            return path
-    except Exception:  # mixed columns, numbers beyond 64 bits, whatever a writer refuses
-        path = folder / f"{name}.csv"
+    writers = {
+        "parquet": table.to_parquet,
+        "jsonl": lambda path: table.to_json(path, orient="records", lines=True, date_format="iso"),
+        "feather": table.reset_index(drop=True).to_feather,
+        "xlsx": lambda path: table.to_excel(path, index=False),
+    }
+    kind = str(rng.choice(["csv", *writers], p=[0.6, 0.2, 0.12, 0.05, 0.03]))
+    if kind in writers:
+        # Mixed columns, numbers beyond 64 bits, whatever a writer refuses.
+        with contextlib.suppress(Exception):
+            writers[kind](folder / f"{name}.{kind}")
+            return folder / f"{name}.{kind}"
     form = {"sep": str(rng.choice([",", ",", ";", "\t"]))}
     form["encoding"] = str(rng.choice(["utf-8", "utf-8-sig"]))
-    table.to_csv(path.with_suffix(".csv"), index=False, **form)
-    return path.with_suffix(".csv")
+    table.to_csv(folder / f"{name}.csv", index=False, **form)
+    return folder / f"{name}.csv"
 
 
 def changed(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -278,19 +272,18 @@ def _column(values: Any) -> Any:
 
 def spoilt(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """The same rows at a later look: as they were, or changed as tables of a trial never should."""
-    new, kind = table.copy(), rng.integers(10)
-    if kind == 0:
-        new["given"] = new["given"].iloc[rng.permutation(len(new))].to_numpy()
-    if kind == 1:
-        new["bought"] = new["bought"].iloc[rng.permutation(len(new))].to_numpy()
-    if kind == 2:
-        new = pd.concat([new, new.tail(5)])
-    if kind == 3:
-        new = new.drop(index=new.index[rng.integers(len(new))])
-    if kind == 4:
-        new = new.drop(columns=str(rng.choice(list(new.columns))))
-    if kind == 5:
-        new["day"] = odd_days(rng, len(new)) if "day" in new else 0
-    if kind == 6:
-        new = later(new, rng)
-    return new
+
+    def shuffled(name: str) -> Any:
+        return table[name].iloc[rng.permutation(len(table))].to_numpy()
+
+    kinds = (
+        lambda: table.assign(given=shuffled("given")),
+        lambda: table.assign(bought=shuffled("bought")),
+        lambda: pd.concat([table, table.tail(5)]),
+        lambda: table.drop(index=table.index[rng.integers(len(table))]),
+        lambda: table.drop(columns=str(rng.choice(list(table.columns)))),
+        lambda: table.assign(day=odd_days(rng, len(table)) if "day" in table else 0),
+        lambda: later(table, rng),
+        *[table.copy] * 3,
+    )
+    return kinds[rng.integers(len(kinds))]()

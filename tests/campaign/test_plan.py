@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax import make_trial
+from auucmax._errors import InputError
 from auucmax.campaign import past_rows, plan_trial
 from auucmax.campaign.plan import Assumed
 from auucmax.metrics import Levels
@@ -215,3 +216,11 @@ def test_the_picture_has_a_line_for_each_statement():
     for line in axes.get_lines()[:3]:
         assert (np.diff(line.get_ydata()) >= -0.05).all()
     assert type(plan).from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("name", ["effect", "gain", "outcome_sd"])
+def test_numbers_that_floats_cannot_square_are_refused(name):
+    known = {"base_rate": 0.1, "effect": 0.01, "gain": 0.002, "outcome_sd": 1.0}
+    with pytest.raises(InputError) as caught:
+        plan_trial(**(known | {name: 1e300}))
+    assert caught.value.parameter == name

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a perfect score, in sds of the effects
 _SPREAD = 1 / (2 * np.pi * np.sqrt(3))  # E[z^2 c^2] - 1/12, z the normal quantile of a rank
 _MOST_ROWS = 10**11
+_LARGEST = 1e100
 _POSITIVE = ("gain", "effect_sd", "outcome_sd", "design_effect", "cluster_size")
 
 
@@ -359,6 +360,8 @@ def plan_trial(
             known[name] = float(check_column([number], name)[0])
             if name in _POSITIVE:
                 check_positive(number, name, "Check the unit.")
+            if abs(known[name]) > _LARGEST:  # floats cannot square it
+                raise InputError(name, "at most 1e100 in size", repr(number), "Check the unit.")
     if explained is not None:
         if gain is not None or effect_sd is None or not 0 < explained <= 1:
             raise InputError(
