@@ -9,7 +9,7 @@ from experiments.harness import Task
 from experiments.trials import available
 from tests.experiments.made_up import rows_of
 
-from auucmax import Trial
+from auucmax import Trial, make_trial
 
 pytestmark = pytest.mark.gate
 
@@ -49,3 +49,11 @@ def test_what_is_missing_is_left_out(monkeypatch, tmp_path, capsys):
     assert kept & {cu2.REAL, datasets.CRITEO, datasets.JOBS, datasets.IHDP} == set()
     assert {*trials.HILLSTROM, cu2.SYNTHETIC} <= kept
     assert f"skipped {cu2.REAL}" in capsys.readouterr().err
+
+
+def test_the_simulated_trial_has_the_published_rates():
+    trial = make_trial(2_000, preset="cu2-1m", random_state=0)
+    published = {name: float(text) for name, text in datasets.PAPER[cu2.REAL].items()}
+    assert trial.population.base_rate == pytest.approx(published["positive_control"], abs=5e-6)
+    assert trial.population.ate == pytest.approx(published["uplift"], abs=5e-6)
+    assert trial.treated.mean() == pytest.approx(published["treated_share"], abs=1e-3)
