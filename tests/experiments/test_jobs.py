@@ -41,6 +41,7 @@ def test_a_split_with_the_quick_models(trial, model):
     json.dumps(line, allow_nan=False)
     _, test = jobs.load_split(trial, 0)
     assert test.randomised.all()
+    assert test.n_features == 17
     assert line["train_rows"] == {jobs.RANDOMISED: 578, jobs.ALL: 2570}[trial]
     assert (line["train_randomised"], line["test_rows"]) == (578, 144)
     ends = [1 - test.y[test.treatment == arm].mean() for arm in (0, 1)]
