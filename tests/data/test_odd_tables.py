@@ -50,7 +50,7 @@ def test_dates_with_the_day_first(tmp_path):
     assert (trial.X["joined"] == clean()["joined"]).all()
 
 
-@pytest.mark.parametrize("text", ["N/A", "NULL", "?"])
+@pytest.mark.parametrize("text", ["N/A", "NULL", "?", r"\N"])
 @pytest.mark.filterwarnings("ignore:.*as missing values")
 def test_texts_for_missing_values(text, tmp_path):
     gone = np.arange(N) % 10 == 0

@@ -122,12 +122,12 @@ def read_table(
     Returns
     -------
     frame : numbers, texts, booleans and dates, with missing values where the table has none. In
-        CSV files an empty field, NA, N/A, NaN and NULL are missing, and a column has one type, by
-        all rows of all files: numbers if all are plain ones (``00123``, ``+47`` are texts), dates
-        if all are ISO ones (``2024-01-31``, with or without a time of the day), texts otherwise,
-        also for yes and no, or true and false. Whole numbers keep all their digits: as texts where
-        64 bits are too few (but floats in JSON lines). Decisions about other texts are reported by
-        a warning:
+        CSV files an empty field, NA, N/A, NaN, NULL and \\N are missing, and a column has one type,
+        by all rows of all files: numbers if all are plain ones (``00123``, ``+47`` are texts),
+        dates if all are ISO ones (``2024-01-31``, with or without a time of the day), texts
+        otherwise, also for yes and no, or true and false. Whole numbers keep all their digits:
+        as texts where 64 bits are too few (but floats in JSON lines). Decisions about other texts
+        are reported by a warning:
 
         * decimal commas, commas between thousands, currencies, percentages and dates such as
           ``31/1/2024`` or ``31/1/24`` are read as such if the column shows which of two meanings

@@ -20,7 +20,7 @@ _LOOK = 2048  # rows that show for most text columns that they are not numbers
 #: What people write for a missing number or date, ignoring case.
 BLANKS = (
     "?", "-", "--", ".", "na", "n/a", "nan", "null", "none", "unknown", "missing", "#n/a", "#na",
-    "#value!", "#ref!", "#div/0!", "#name?", "#num!", "#null!",
+    "#value!", "#ref!", "#div/0!", "#name?", "#num!", "#null!", r"\n",
 )  # fmt: skip
 _IS_BLANK = "lower(trim({})) IN (" + ", ".join(f"'{text}'" for text in BLANKS) + ")"
 

@@ -108,9 +108,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Columns with one value, or none, are dropped with a warning.
 
     In a category the texts that mean missing in a CSV file (the empty one, NA, N/A, NaN, nan, NULL,
-    null) are missing, wherever the rows come from. Numbers and booleans stand for texts, mixed with
-    them or not: see :func:`auucmax.encoding.kinds.level_text`. A text that has zeros at the end of
-    its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless it is a level
+    null, \\N) are missing, wherever the rows come from. Numbers and booleans stand for texts, mixed
+    with them or not: see :func:`auucmax.encoding.kinds.level_text`. A text that has zeros at the
+    end of its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless it is a level
     itself. Floats of 2^53 and more are an error there: they may stand for several whole numbers.
 
     Booleans are the same from all files: true, True and TRUE are one text, unless two of them are

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats, listed
 from auucmax.results import Kind
 
-#: Texts that stand for a missing value.
-MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+#: Texts that stand for a missing value; the last one in dumps of MySQL, PostgreSQL and Hive.
+MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", r"\N")
 #: A number with zeros at the end of its decimals, or -0: the group is the same number without. No
 #: text matches two alternatives, so that databases that try them in another order agree.
 END_ZEROS = r"-?(0+)[.]0+|-(0)|(-?0*[1-9][0-9]*)[.]0+|(-?[0-9]+[.][0-9]*[1-9])0+"

@@ -154,7 +154,8 @@ def _moment(
     05.02.2020 may be in May or in February.
     """
     text = f"CAST({{x}} AS {varchar})"
-    absent = ", ".join(f"'{text}'" for text in MISSING_TEXTS)
+    # Databases read a backslash in different ways: \N is an error there.
+    absent = ", ".join(f"'{text}'" for text in MISSING_TEXTS if "\\" not in text)
     clock = f"{text} LIKE '____-__-__%:%"
     return (
         f"CAST(CASE WHEN {text} IN ({absent}) THEN NULL "
