@@ -1,8 +1,8 @@
 """:func:`brief` turns any result into a :class:`auucmax.results.Brief`.
 
 Each kind of result has one function, registered with ``@brief.register`` in the module of its
-subject (``present/evidence.py``, ``present/chosen.py`` and so on). These are imported when a result
-is first shown. Console, notebook, Markdown, page and ``--json`` start from the Brief.
+subject (``present/evidence.py``, ``present/campaign.py`` and so on). These are imported when a
+result is first shown. Console, notebook, Markdown, page and ``--json`` start from the Brief.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from auucmax._errors import visible
 from auucmax.results import Brief, Result, plain
 
 #: The modules with the words for results.
-_SUBJECTS = ("campaign", "chosen", "evidence", "measures", "randomisation")
+_SUBJECTS = ("campaign", "evidence", "measures", "randomisation")
 _MODEL = "MODEL"  #: in a next step: the file of the model
 
 
@@ -68,7 +68,7 @@ def text(result: Any, *, details: bool = False, file: str | None = None) -> str:
       Trial  10 people
       Model  auto
     """
-    found = with_file(brief(result), file)
+    found = _with_file(result, file)
     rows = [*found.facts, *(found.details if details else ())]
     rows += [("Next", found.next_step)] if found.next_step else []
     width = max((len(name) for name, _ in rows), default=0)
@@ -91,17 +91,16 @@ def html(result: Any) -> str:
 
 def as_json(result: Any, *, file: str | None = None) -> dict[str, Any]:
     """Convert a result to plain JSON, with its Brief."""
+    words = {"brief": _with_file(result, file).to_json()}
     if hasattr(result, "evidence"):  # of a model, whose to_json is an export
-        words = with_file(brief(result), file).to_json()
-        return {
-            "result": result.evidence.to_json(), "fit": result.info.to_json(), "brief": words
-        }  # fmt: skip
+        return {"result": result.evidence.to_json(), "fit": result.info.to_json(), **words}
     numbers = getattr(result, "to_json", None) or result.to_dict
-    return {"result": plain(numbers()), "brief": with_file(brief(result), file).to_json()}
+    return {"result": plain(numbers()), **words}
 
 
-def with_file(found: Brief, file: str | None) -> Brief:
-    """Insert the model's file into the next step."""
+def _with_file(result: Any, file: str | None) -> Brief:
+    """Brief of a result with the model's file in the next step."""
+    found = brief(result)
     if found.next_step is None or file is None:
         return found
     return replace(found, next_step=found.next_step.replace(_MODEL, file))

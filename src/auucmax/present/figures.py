@@ -248,23 +248,22 @@ def slider(evidence: Evidence, terms: Terms, n: int, currency: str) -> Slider:
     curves = [("random", "random targeting", curve.random)]
     for k, other in enumerate(others):
         curves.append((f"rival c{k % 5}", rival_name(evidence, other.against), other.curve))
+    worth, spent = unit, np.zeros(len(plans))
+    if terms.has_profit:
+        worth, spent = n * (terms.value or 0.0), np.array([one.spend or 0.0 for one in plans])
     lines = []
     for style, name, gains in curves:
-        heights = unit * np.interp([one.plan.share for one in points], curve.spend, gains)
-        if terms.has_profit:
-            spent = np.array([one.plan.spend or 0.0 for one in points])
-            heights = (terms.value or 0.0) * n / unit * heights - spent
+        heights = worth * np.interp([one.share for one in plans], curve.spend, gains) - spent
         line_of = [(0.0, 0.0), *zip([one.at for one in points], heights.tolist(), strict=True)]
         lines.append((style, name, line_of))
     # The highest profit, and break-even: the last profit above 0, if there are losses beyond it.
-    profits = [
-        (one.plan.profit.value, k) for k, one in enumerate(points) if one.plan.profit is not None
-    ]
-    above, marks = [own for own in profits if own[0] > 0], []
+    profits = {k: one.y.value for k, one in enumerate(points) if one.y and terms.has_profit}
+    above = [k for k, profit in profits.items() if profit > 0]
+    marks = []
     if above and len(points) > 1:
-        marks.append(("highest profit", max(above, key=lambda own: own[0])[1]))
-        if profits[-1] != above[-1]:
-            marks.append(("break-even", above[-1][1]))
+        marks.append(("highest profit", max(above, key=profits.__getitem__)))
+        if above[-1] != max(profits):
+            marks.append(("break-even", above[-1]))
     return Slider(
         points=tuple(points),
         start=int(np.searchsorted(spends, own)),
