@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
@@ -58,13 +58,15 @@ class Result(Shown):
     Share(value=0.5)
     """
 
+    __pydantic_config__: ClassVar = _STRICT
+
     def __init_subclass__(cls) -> None:
-        cls.__pydantic_config__ = _STRICT  # type: ignore[attr-defined]
         dataclass(frozen=True, kw_only=True)(cls)
 
     def to_json(self) -> Any:
         """The result as plain JSON: a dictionary."""
-        return _adapter(type(self)).dump_python(self, mode="json")  # type: ignore[arg-type]
+        kind: type = type(self)
+        return _adapter(kind).dump_python(self, mode="json")
 
     @classmethod
     def from_json(cls, values: Any) -> Self:

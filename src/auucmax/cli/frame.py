@@ -152,6 +152,7 @@ class _Params:
     """Show the types of options in words, and none for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
+        # A mixin: the command beside it has this method.
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for own in found:
             if own.param_type_name == "argument":
@@ -222,6 +223,7 @@ def command(**groups: Group) -> Callable[[Callable[..., Answer | None]], Callabl
         run.__name__ = function.__name__
         paragraphs = (function.__doc__ or "").split("\n\n")  # each one line, for it is folded
         run.__doc__ = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+        # typer takes the options from the signature, which inspect.signature reads here first.
         run.__signature__ = Signature(every)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in every}
         return run

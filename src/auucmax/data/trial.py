@@ -163,6 +163,7 @@ class Trial(Shown):
     name: str = "trial"
     outcome_name: str = "y"
     treatment_name: str = "treatment"
+    # None, here and for roles and place, stands for what __post_init__ makes of the rest.
     arm_names: tuple[str, ...] = None  # type: ignore[assignment]
     effect: NDArray[Any] | None = None
     randomised: NDArray[Any] | None = None

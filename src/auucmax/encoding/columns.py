@@ -85,6 +85,7 @@ class Column:
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Restore a column from ``to_plain``; raise a ValueError for anything else."""
+        # The class is a variable, which mypy does not take as a part of a type.
         column: Self = read_json(tuple[cls], [plain])[0]  # type: ignore[valid-type]
         levels = list(column.levels)
         means = [getattr(column, kind) for kind in column.outcome_terms]

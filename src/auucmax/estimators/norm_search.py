@@ -195,13 +195,16 @@ class LinearPath:
         trained = np.flatnonzero(~held_out)
         judge = objective.take(np.flatnonzero(held_out))
 
+        def gradient_of(batch: LinearObjective, w: Floats) -> Floats:
+            return batch.value_and_gradient(w)[1]
+
         def batches(generator: Generator) -> Iterator[Callable[[Floats], Floats]]:
             """Gradients over random batches that contain a pair to rank in each arm."""
             order = trained[generator.permutation(len(trained))]
             for index in np.array_split(order, max(1, len(order) // _BATCH)):
                 if len(np.unique(heap[index])) == 4:
                     batch = objective.take(index)
-                    yield lambda w, batch=batch: batch.value_and_gradient(w)[1]  # type: ignore[misc]
+                    yield partial(gradient_of, batch)
 
         zero = np.zeros(len(objective.factor))
         w, n_epochs = adam_over_ball(

@@ -128,6 +128,7 @@ class BinnedLevels(Levels):
         return f"BinnedLevels({self.n_rows:,} rows in {self.n_bins:,} bins)"
 
     @cached_property
+    # Computed on first use, where Levels has an attribute.
     def ranked(self) -> RankedRows:  # type: ignore[override]
         """Two lines per occupied bin, control and treated."""
         self.check_arms()

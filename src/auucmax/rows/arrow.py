@@ -225,6 +225,7 @@ class ArrowRows(Rows):
     first_mark: tuple[int, int] | None = None
 
     @property
+    # Those of the columns, where Rows has an attribute.
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.columns.features
 

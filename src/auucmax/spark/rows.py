@@ -207,6 +207,7 @@ def partition() -> int:
 
     if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
         os.environ.setdefault("NUMBA_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+    # It is None only outside of tasks.
     return TaskContext.get().partitionId()  # type: ignore[union-attr]
 
 
