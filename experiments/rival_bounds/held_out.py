@@ -30,7 +30,7 @@ from scipy.special import betaincinv
 from auucmax import certify
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_rows
 from auucmax.certificates.blocks import CENTRES, block_floor
-from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.types import LowerBound
 from auucmax.metrics.ranking import RankedRows, RankingKind, sorted_rows
 
 DKW_SHARE = 0.2  # of delta, for the band of G; the rest goes to the means

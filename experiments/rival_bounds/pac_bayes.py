@@ -55,7 +55,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, kl_div, ndtr, xlogy
 
 from auucmax._validation import Floats, check_choice
-from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.types import LowerBound
 from experiments.rival_bounds.arms import Arm, auuc_of_risks, binary_rows, class_rows
 
 DEFAULT_MU = (1.0, 2.0, 4.0, 8.0)

@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, ScoredRows
-from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.types import LowerBound
 from auucmax.metrics.functions import auuc_score
 from experiments.rival_bounds.arms import Arm, auuc_of_risks, binary_rows, class_rows
 

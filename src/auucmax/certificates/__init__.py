@@ -8,7 +8,7 @@ in ``experiments/rival_bounds``.
 from __future__ import annotations
 
 from auucmax.certificates.betting import betting_bound, betting_bounds
-from auucmax.certificates.bound import LowerBound, paper_bound, paper_gap
+from auucmax.certificates.bound import paper_bound, paper_gap
 from auucmax.certificates.certify import (
     Certificate,
     certify,
@@ -27,6 +27,7 @@ from auucmax.certificates.policies import (
     certify_shares,
 )
 from auucmax.certificates.strata import StrataBounds, strata_bounds
+from auucmax.certificates.types import LowerBound
 
 __all__ = [
     "Certificate",

@@ -61,7 +61,6 @@ from auucmax.certificates.blocks import (
     deviations,
     known_range,
 )
-from auucmax.certificates.bound import LowerBound, shared_level
 from auucmax.certificates.fixed_bets import (
     LARGEST_LOSS,
     BetRows,
@@ -69,6 +68,7 @@ from auucmax.certificates.fixed_bets import (
     one_size_bounds,
     pilot_rows,
 )
+from auucmax.certificates.types import LowerBound, shared_level
 from auucmax.metrics.ranking import sorted_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``

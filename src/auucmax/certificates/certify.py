@@ -28,8 +28,8 @@ from auucmax._validation import (
 )
 from auucmax.certificates.betting import TARGETS, Game, betting_bound, betting_bounds
 from auucmax.certificates.blocks import check_whole_clusters, propensity_range
-from auucmax.certificates.bound import Guarantee, LowerBound
 from auucmax.certificates.fixed_bets import histogram_betting_bounds
+from auucmax.certificates.types import Guarantee, LowerBound
 from auucmax.data.hashing import Checksum
 from auucmax.metrics.bins import BinnedLevels
 from auucmax.metrics.levels import Levels

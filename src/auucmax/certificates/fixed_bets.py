@@ -60,7 +60,7 @@ from auucmax.certificates.blocks import (
     known_range,
     propensity_range,
 )
-from auucmax.certificates.bound import Guarantee, LowerBound, shared_level
+from auucmax.certificates.types import Guarantee, LowerBound, shared_level
 from auucmax.metrics.bins import BinnedLevels
 
 LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost

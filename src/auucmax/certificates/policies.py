@@ -37,7 +37,6 @@ from auucmax.certificates.blocks import (
     known_range,
     propensity_range,
 )
-from auucmax.certificates.bound import Guarantee, shared_level
 from auucmax.certificates.fixed_bets import (
     PRIOR_ROWS,
     PRIOR_VARIANCE,
@@ -45,6 +44,7 @@ from auucmax.certificates.fixed_bets import (
     best_bet,
     wealth_bound,
 )
+from auucmax.certificates.types import Guarantee, shared_level
 from auucmax.metrics.allocation import check_chances
 from auucmax.results import LEAST_ROWS
 

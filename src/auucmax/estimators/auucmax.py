@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from auucmax._errors import InputError, level_of_caller
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_level
-from auucmax.certificates.bound import LowerBound, paper_gap
+from auucmax.certificates.bound import paper_gap
 from auucmax.certificates.certify import certify
+from auucmax.certificates.types import LowerBound
 from auucmax.estimators.base import cells, fold_codes, row_weights, seed_of
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.norm_search import (

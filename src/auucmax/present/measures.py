@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from auucmax._errors import short
-from auucmax.certificates.bound import Guarantee
 from auucmax.certificates.certify import METHODS, Certificate
 from auucmax.certificates.fixed_bets import ProgressiveCertificate
 from auucmax.certificates.policies import PolicyCertificate, ShareCertificate
+from auucmax.certificates.types import Guarantee
 from auucmax.comparison import Comparison
 from auucmax.metrics.curves import PolicyRiskInference, UpliftBand
 from auucmax.metrics.inference import AUUCDifference, AUUCInference
