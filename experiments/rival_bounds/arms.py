@@ -75,7 +75,7 @@ class Arm:
         return 1 / self.positive + 1 / self.negative
 
 
-class ArmRows(NamedTuple):
+class ClassRows(NamedTuple):
     """Numbers of an arm's rows, by outcome."""
 
     positive: NDArray[np.intp]
@@ -100,11 +100,11 @@ def binary_rows(
     return rows, (Arm(*counts[:2]), Arm(*counts[2:]))
 
 
-def class_rows(rows: ScoredRows) -> tuple[ArmRows, ArmRows]:
+def class_rows(rows: ScoredRows) -> tuple[ClassRows, ClassRows]:
     """Row numbers of the treated and of the control arm, by outcome."""
     positive = rows.y == 1
     treated, control = (
-        ArmRows(np.flatnonzero(arm & positive), np.flatnonzero(arm & ~positive))
+        ClassRows(np.flatnonzero(arm & positive), np.flatnonzero(arm & ~positive))
         for arm in (rows.treated, ~rows.treated)
     )
     return treated, control

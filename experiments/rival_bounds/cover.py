@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats
-from experiments.rival_bounds.arms import ArmRows, binary_rows, class_rows
+from experiments.rival_bounds.arms import ClassRows, binary_rows, class_rows
 
 
 class FractionalCover(NamedTuple):
@@ -123,7 +123,7 @@ def local_fractional_rademacher(
     return RademacherEstimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n_draws)))
 
 
-def _signed_sums(X: Floats, classes: ArmRows, n_draws: int, rng: np.random.Generator) -> Floats:
+def _signed_sums(X: Floats, classes: ClassRows, n_draws: int, rng: np.random.Generator) -> Floats:
     """g (n_draws, d): sums of sigma z over a random set of the cover."""
     counts = len(classes.positive), len(classes.negative)
     sums = np.empty((n_draws, X.shape[1]))

@@ -296,7 +296,7 @@ class Cut(Result):
     lower: float
 
 
-class Certificate(Result):
+class CertifiedGain(Result):
     """A guarantee that holds with probability 1 - ``delta`` for every number of rows.
 
     ``gain`` is the lower bound of the gain over random targeting (``claim`` "ranking"), or over
@@ -517,7 +517,7 @@ class ArmEvidence(Result):
     risk: Numbers | None
     deciles: Deciles
     rivals: tuple[Contrast, ...]
-    certificate: Certificate | None
+    certificate: CertifiedGain | None
     cuts: Cuts | None
     missing: Why | None
     drivers: Drivers | None
@@ -539,7 +539,7 @@ class PolicyEvidence(Result):
     curve: Curve
     rate: MaybeNumbers = ()
     contrasts: tuple[Contrast, ...] = ()
-    certificate: Certificate | None = None
+    certificate: CertifiedGain | None = None
     missing: Why | None = None
     people: tuple[People, ...] = ()
     segments: Segments | None = None

@@ -174,12 +174,12 @@ def budget_curve(y, uplift, treatment, **options):
 
 def policy_difference(y, uplift, other, treatment, control, cost, budget):
     from auucmax.metrics.allocation import Allocation
-    from auucmax.metrics.gains import ArmRows, Gains
+    from auucmax.metrics.gains import AllocationRows, Gains
 
     labels = [control, *sorted(set(treatment) - {control})]
     arm = pd.Index(labels).get_indexer(treatment)
     costs = np.broadcast_to(np.asarray(cost, float), uplift.shape)
-    rows = ArmRows(np.asarray(y, float), arm, costs)
+    rows = AllocationRows(np.asarray(y, float), arm, costs)
     one, two = (
         None if own is None else Gains(rows, Allocation.of(own, costs), np.asarray(budget))
         for own in (uplift, other)

@@ -10,7 +10,7 @@ from auucmax import auuc_inference, make_trial
 from auucmax._errors import InputError
 from auucmax.metrics import uplift_band
 from auucmax.metrics.allocation import Allocation
-from auucmax.metrics.gains import ArmRows, Gains, budget_curve
+from auucmax.metrics.gains import AllocationRows, Gains, budget_curve
 from auucmax.metrics.reference import budget_gain_slow
 
 
@@ -33,7 +33,7 @@ def test_gains_are_those_of_the_slow_twin(trial, budget):
     # Arms that bring and cost a person the same are shared by lot.
     uplift = uplift + 1e-3 * np.arange(uplift.shape[1]) + 1e-4 * np.arange(len(y))[:, None]
     expected, part = budget_gain_slow(budget, y - y.mean(), uplift, arm, cost)
-    terms = Gains(ArmRows(y, arm, cost), Allocation.of(uplift, cost), np.array([budget]))
+    terms = Gains(AllocationRows(y, arm, cost), Allocation.of(uplift, cost), np.array([budget]))
     assert terms.gain[0] == pytest.approx(expected, abs=1e-9)
     assert np.allclose(terms.shares[0], part.mean(axis=0), atol=1e-9)
 
@@ -83,7 +83,7 @@ def test_the_area_over_random_people_is_the_gain_of_a_score(clustered):
     clusters = np.arange(3000) // 3 if clustered else None
     gain = auuc_inference(trial.y, score, treatment=trial.treatment, groups=clusters)
     cost = np.ones((3000, 1))
-    rows = ArmRows(trial.y, trial.treatment.astype(int), cost, clusters=clusters)
+    rows = AllocationRows(trial.y, trial.treatment.astype(int), cost, clusters=clusters)
     area = Gains(rows, Allocation.of(score[:, None], cost), np.linspace(0, 1, 101)).difference()
     assert area.estimate == pytest.approx(gain.gain, rel=2e-3)  # 101 shares, not all of them
     assert area.standard_error == pytest.approx(gain.gain_standard_error, rel=5e-3)
@@ -118,7 +118,7 @@ def test_errors_are_those_of_the_bootstrap(arms):
             [rng.choice(own, len(own)) for k in range(3) if len(own := np.flatnonzero(arm == k))]
         )
         costs = np.broadcast_to(cost, (len(drawn), 2))
-        rows = ArmRows(y[drawn], arm[drawn], costs)
+        rows = AllocationRows(y[drawn], arm[drawn], costs)
         draws.append(Gains(rows, Allocation.of(uplift[drawn], costs), grid).gain)
     # A standard deviation of 400 draws has an error of 3.5%.
     assert np.allclose(np.std(draws, axis=0) / found.standard_error, 1, atol=0.13)
@@ -158,7 +158,7 @@ def test_names_and_order_of_arms_change_nothing(arms):
 
 def gains_of(y, uplift, arm, cost, grid, rows=None):
     costs = np.broadcast_to(np.asarray(cost, float), uplift.shape)
-    return Gains(rows or ArmRows(y, arm, costs), Allocation.of(uplift, costs), grid)
+    return Gains(rows or AllocationRows(y, arm, costs), Allocation.of(uplift, costs), grid)
 
 
 def test_allocations_are_compared_row_by_row(arms):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auucmax.metrics.allocation import Allocation
-from auucmax.metrics.gains import ArmRows, Gains
+from auucmax.metrics.gains import AllocationRows, Gains
 
 pytestmark = pytest.mark.gate
 COSTS, GRID = np.array([1.0, 2.0]), np.linspace(0, 1.6, 9)
@@ -48,7 +48,7 @@ def rates(kind, by_chance, with_model, n, n_trials):
         arm = (rng.random((n, 1)) > np.cumsum(own, axis=1)).sum(axis=1)
         y = outcomes(rng, mean[np.arange(n), arm], kind)
         cost = np.broadcast_to(COSTS, uplift.shape)
-        rows = ArmRows(
+        rows = AllocationRows(
             y, arm, cost, chance=chance if by_chance else None,
             model=mean + 0.05 if with_model else None,
         )  # fmt: skip

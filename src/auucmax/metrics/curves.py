@@ -95,7 +95,7 @@ class ArmSweep:
         return np.where(np.abs(shares - nearest) < 1e-12, nearest, shares)
 
 
-class Segments:
+class ArmSegments:
     """An arm's rows, sorted and cut into segments, each with one value of M per share.
 
     psi(q) of a row is linear in three numbers of the row, a (y - c), a and w, c the mean of its
@@ -413,7 +413,7 @@ def risk_table(
     Arrays (2, J) and (2, P, J) have one line for each of :func:`policy_cells`: ``scale`` is what a
     row's outcome counts in the value of the rule, ``inside`` what part of a segment is in the cell.
     """
-    cells = [Segments(part, arm, share, sweep) for arm in (True, False)]
+    cells = [ArmSegments(part, arm, share, sweep) for arm in (True, False)]
     q, in_top = cells[0].share, cells[0].in_top
     inside = np.stack([in_top, 1 - in_top])
     chance, rows, mean = policy_cells(sweep, q)

@@ -72,7 +72,7 @@ N_BUDGETS = 101  #: of a curve, at equal distances
 SMALL_PART = 1 / 3
 
 
-class ArmRows:
+class AllocationRows:
     """Rows of a trial with K arms: assignment, and the value z of each arm.
 
     Parameters
@@ -144,7 +144,7 @@ class Gains:
     gain, random_gain : (J,). shares : (J, K) the part of the people who get each arm.
     """
 
-    def __init__(self, rows: ArmRows, allocation: Allocation, budget: Floats) -> None:
+    def __init__(self, rows: AllocationRows, allocation: Allocation, budget: Floats) -> None:
         self.rows, self.allocation, self.budget = rows, allocation, budget
         n, n_arms, size = len(rows.y), rows.n_arms, len(budget)
         most = float(allocation.most.max())
@@ -436,7 +436,7 @@ def budget_curve(
     if clusters is not None:
         clusters = np.unique(clusters[kept], return_inverse=True)[1]
     model, chance, people = (None if own is None else own[kept] for own in (model, chance, people))
-    rows = ArmRows(
+    rows = AllocationRows(
         outcome[kept], arm[kept], costs[kept], model=model, chance=chance, clusters=clusters,
         people=people,
     )  # fmt: skip

@@ -31,9 +31,9 @@ from auucmax._validation import (
 )
 from auucmax.metrics import inference
 from auucmax.metrics.curves import (
+    ArmSegments,
     ArmSweep,
     PolicyRiskInference,
-    Segments,
     UpliftBand,
     allowing_for_folds,
     band_of,
@@ -424,7 +424,7 @@ class Levels:
             curve = sweep.curve(centre)
             uplift += np.interp(sweep.on_knots(grid), sweep.share, curve)
             for arm, sign in part.arms:
-                segments = Segments(part, arm, grid, sweep)
+                segments = ArmSegments(part, arm, grid, sweep)
                 in_top, share, rows = segments.in_top, segments.share, part.arm_rows[arm]
                 people = sweep.people[arm]
                 size = sign / people[-1]

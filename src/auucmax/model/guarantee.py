@@ -20,7 +20,7 @@ from auucmax.encoding.kinds import MOST_BEYOND, share_beyond
 from auucmax.metrics.allocation import arm_steps
 from auucmax.model.folds import Recipe, places, ranks_among, ranks_within
 from auucmax.model.judge import quietly_calibrated
-from auucmax.results import LEAST_ROWS, Certificate, Cut, Cuts, Kind, Range, Why, plain
+from auucmax.results import LEAST_ROWS, CertifiedGain, Cut, Cuts, Kind, Range, Why, plain
 from auucmax.targeting.choose import choose
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
@@ -52,7 +52,7 @@ def guaranteed(
     *,
     parts: list[NDArray[np.intp]] | None = None,
     seed: int | None = None,
-) -> tuple[Certificate | Why, Cuts | None]:
+) -> tuple[CertifiedGain | Why, Cuts | None]:
     """Certificate of a score, or the reason for none, and guarantees of cuts.
 
     ``parts``: chunks of rows, each scored by a model of the chunks before; the first one sizes the
@@ -103,7 +103,7 @@ def guaranteed(
         return Why.EXTREME_PROPENSITY, None
     if not np.isfinite(found.gain_lower_bound):
         return Why.FEW_ROWS, cuts
-    certificate = Certificate(
+    certificate = CertifiedGain(
         claim="ranking",
         gain=found.gain_lower_bound,
         auuc=plain(found.lower_bound),
@@ -162,7 +162,7 @@ def policy_guarantee(
     keys: Hashes,
     cost: Floats,
     budget: float | None,
-) -> Certificate | Why:
+) -> CertifiedGain | Why:
     """Certificate of the chunk policies at a budget fixed in advance.
 
     ``arms``: the rows of each arm, and scores (n,) of all rows by models trained on the chunks
@@ -216,7 +216,7 @@ def policy_guarantee(
         return Why.EXTREME_PROPENSITY
     if not np.isfinite(found.gain_lower_bound):
         return Why.FEW_ROWS
-    return Certificate(
+    return CertifiedGain(
         claim="policy",
         gain=found.gain_lower_bound,
         over_random=found.random_lower_bound,

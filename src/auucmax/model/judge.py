@@ -19,13 +19,12 @@ from auucmax.data.trial import Trial
 from auucmax.metrics import AUUCDifference, Levels, UpliftBand
 from auucmax.metrics.allocation import Allocation
 from auucmax.metrics.curves import largest_draws
-from auucmax.metrics.gains import ArmRows as AllocationRows
-from auucmax.metrics.gains import Gains
+from auucmax.metrics.gains import AllocationRows, Gains
 from auucmax.results import (
     LEAST_ROWS,
     ArmEvidence,
     ArmRows,
-    Certificate,
+    CertifiedGain,
     CheckFacts,
     Contrast,
     Curve,
@@ -70,7 +69,7 @@ def arm_evidence(
     cross_fitted: bool = False,
     rivals: Mapping[str, Floats] | None = None,
     predicted: Floats | None = None,
-    guarantee: tuple[Certificate | Why | None, Cuts | None] = (None, None),
+    guarantee: tuple[CertifiedGain | Why | None, Cuts | None] = (None, None),
     drivers: Drivers | None = None,
     people: tuple[People, ...] = (),
 ) -> ArmEvidence:
@@ -122,7 +121,7 @@ def arm_evidence(
     )
 
 
-def certificate_fields(guarantee: Certificate | Why | None) -> dict[str, Any]:
+def certificate_fields(guarantee: CertifiedGain | Why | None) -> dict[str, Any]:
     """The certificate, or the reason why it is missing, as result fields."""
     name = "missing" if isinstance(guarantee, Why) else "certificate"
     return {"certificate": None, "missing": None, name: guarantee}

@@ -70,7 +70,7 @@ from auucmax.results import (
     TOP,
     ArmEvidence,
     Basis,
-    Certificate,
+    CertifiedGain,
     Evidence,
     Fit,
     PolicyEvidence,
@@ -351,7 +351,7 @@ def _policy(
     policy = policy_evidence(trial, uplift, costs, fold)
     price = np.array(costs)
     given = arms_at(uplift, uplift, price, TOP * float(price.max()))
-    guarantee: Certificate | Why = FAILED
+    guarantee: CertifiedGain | Why = FAILED
     if not stops:
         scores = [(one.pair, one.chunk_score) for one in fitted]
         guarantee = policy_guarantee(trial, scores, recipe, keys, price, budget)

@@ -19,7 +19,7 @@ from auucmax.results import (
     ArmEvidence,
     Basis,
     Brief,
-    Certificate,
+    CertifiedGain,
     Contrast,
     Decision,
     Estimate,
@@ -228,7 +228,7 @@ def _compared(contrasts: Sequence[Contrast], name: Callable[[str], str]) -> str:
     return "; ".join(parts)
 
 
-def guarantee(found: Certificate | None, missing: Why | None, outcome: Outcome) -> str:
+def guarantee(found: CertifiedGain | None, missing: Why | None, outcome: Outcome) -> str:
     """Describe a guarantee with its terms, or why there is none."""
     if found is None:
         return f"none: {words.why(missing)}"
