@@ -489,7 +489,6 @@ class CheckFacts(TypedDict):
     provided: list[str]
     households: list[str]
     doubts: list[SuspectFacts]
-    names: list[str]
     evened: str
     ok: bool
     stops: bool

@@ -540,7 +540,7 @@ def test_treatment_must_not_depend_on_ids_or_groups_that_have_an_order(name, dat
     report = checked(bad)
     assert report.stops
     assert report.treated_by == (name,)
-    assert name in report.names
+    assert report.differences.loc[0, "feature"] == name
     assert checked(Trial(trial.X, trial.y, trial.treatment, **{name: place})).ok
     # A text has no order; a file that is sorted by arm is not blamed for its numbers.
     texts = Trial(trial.X, trial.y, late.treatment, **{name: [f"n{k}" for k in range(4_000)]})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import chdtrc, expit, fdtrc, log_expit
+from scipy.special import chdtrc, expit, fdtrc, log_expit, logit
 
 from auucmax._validation import Bools, Floats
 from auucmax.data.covariates import Feature
@@ -106,13 +106,15 @@ def likelihood_ratio_test(
     holds for few rows too. None if there are not more rows than columns. ``codes``: the group of
     each row; the p-value is then at least that with standard errors by group (Rao and Scott 1984).
     """
-    n, share = len(treated), treated.mean()
+    n = len(treated)
+    share = treated.mean()
     columns = [_centred(feature) for feature in features]
 
-    def blocks() -> Iterator[tuple[slice, Floats]]:
+    def blocks(to: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
-            yield rows, np.hstack([column(rows) for column in columns])
+            x = np.hstack([column(rows) for column in columns])
+            yield rows, x if to is None else x @ to
 
     gram = sum(x.T @ x for _, x in blocks()) / n
     # Whitened columns are orthogonal. Directions without variance, as of one-hot blocks or copies,
@@ -130,17 +132,17 @@ def likelihood_ratio_test(
     def evaluate(weights: Floats) -> tuple[float, Floats, Floats]:
         """Log-likelihood, gradient and negative Hessian."""
         value, gradient, hessian = 0.0, np.zeros(degrees + 1), np.zeros((degrees + 1, degrees + 1))
-        for rows, x in blocks():
-            z = np.column_stack([np.ones(len(x)), x @ white])
-            margin, t = z @ weights, treated[rows]
-            value += float(log_expit(np.where(t, margin, -margin)).sum())
+        for rows, x in blocks(white):
+            z = np.column_stack([np.ones(len(x)), x])
+            margin = z @ weights
             p = expit(margin)
-            gradient += (t - p) @ z
+            value += float(log_expit(np.where(treated[rows], margin, -margin)).sum())
+            gradient += (treated[rows] - p) @ z
             hessian += (z * (p * (1 - p))[:, None]).T @ z
         return value, gradient, hessian
 
     weights = np.zeros(degrees + 1)
-    weights[0] = np.log(share / (1 - share))
+    weights[0] = logit(share)
     null, gradient, hessian = evaluate(weights)
     # R^2 of the linear regression: whitened columns are orthogonal, so their shares add up.
     variance = n * share * (1 - share)
@@ -156,10 +158,9 @@ def likelihood_ratio_test(
         weights = weights + step
         value, gradient, hessian = new
     statistic = max(2 * (value - null), 0.0)
-    if n >= ROWS_PER_DEGREE * degrees:
-        law = ""
-        p_value = float(chdtrc(degrees, statistic))
-    else:
+    law = ""
+    p_value = float(chdtrc(degrees, statistic))
+    if n < ROWS_PER_DEGREE * degrees:
         law = " (few rows: p of the F test)"
         odds = explained / max(1 - explained, 1e-300)
         p_value = float(fdtrc(degrees, rest, odds * rest / degrees))
@@ -168,8 +169,8 @@ def likelihood_ratio_test(
         # regression would be too small: with few groups, features of whole groups fit much of
         # their errors.)
         scores = np.zeros((int(codes.max()) + 1, degrees))
-        for rows, x in blocks():
-            np.add.at(scores, codes[rows], x @ white * (treated[rows] - share)[:, None])
+        for rows, x in blocks(white):
+            np.add.at(scores, codes[rows], x * (treated[rows] - share)[:, None])
         scores -= np.outer(np.bincount(codes) / n, scores.sum(axis=0))
         p_value = max(p_value, clustered_p(statistic, scores / np.sqrt(variance)))
     detail = f"{statistic:.1f} on {degrees} degrees of freedom{law}"
@@ -178,20 +179,16 @@ def likelihood_ratio_test(
 
 def _centred(feature: Feature) -> Callable[[slice], Floats]:
     """Mid-ranks of numbers or indicators of levels, less their mean, 0 where missing."""
-    values = pd.Series(feature.numbers())
-    levels = np.arange(len(feature.levels))
     if not feature.levels:
-        values = (values.rank() - values.rank().mean()) / values.count()
-    numbers = values.to_numpy(np.float32)  # there may be many
-    centre: Any = pd.Series(numbers, dtype=np.float64).mean()
-    if feature.levels:
-        centre = values.value_counts(normalize=True).reindex(levels, fill_value=0.0).to_numpy()
-
-    def columns(rows: slice) -> Floats:
-        own = numbers[rows, None]
-        return np.where(np.isnan(own), 0.0, (own == levels if feature.levels else own) - centre)
-
-    return columns
+        rank = pd.Series(feature.numbers()).rank()
+        ranks = ((rank - rank.mean()) / rank.count()).to_numpy(np.float32)  # there may be many
+        centre = pd.Series(ranks, dtype=np.float64).mean()
+        return lambda rows: np.nan_to_num(ranks[rows, None] - centre)
+    codes = feature.values
+    levels = np.arange(len(feature.levels))
+    counts = np.bincount(codes[codes >= 0], minlength=len(levels))
+    shares = counts / max(counts.sum(), 1)
+    return lambda rows: (codes[rows, None] == levels) - shares * (codes[rows, None] >= 0)
 
 
 def classifier_test(
@@ -236,17 +233,16 @@ def halves(
     Each arm is halved or, if ``codes`` of groups are given, the set of groups.
     """
     n = len(treated)
-    if codes is not None:
-        rows = np.arange(n) if n <= max_rows else np.sort(rng.choice(n, max_rows, replace=False))
+    half = np.full(n, -1)
+    if codes is None:
+        for arm in (treated, ~treated):
+            rows = rng.permutation(np.flatnonzero(arm))[: int(min(1.0, max_rows / n) * arm.sum())]
+            half[rows] = np.arange(len(rows)) >= len(rows) // 2
+    else:
+        some = np.arange(n) if n <= max_rows else rng.choice(n, max_rows, replace=False)
         n_groups = codes.max() + 1
-        first = (rng.permutation(n_groups) < n_groups // 2)[codes[rows]]
-        return rows[first], rows[~first]
-    fit, test = [], []
-    for arm in (treated, ~treated):
-        rows = rng.permutation(np.flatnonzero(arm))[: int(min(1.0, max_rows / n) * arm.sum())]
-        fit.append(rows[: len(rows) // 2])
-        test.append(rows[len(rows) // 2 :])
-    return np.sort(np.concatenate(fit)), np.sort(np.concatenate(test))
+        half[some] = (rng.permutation(n_groups) >= n_groups // 2)[codes[some]]
+    return np.flatnonzero(half == 0), np.flatnonzero(half == 1)
 
 
 def rank_auc(score: Floats, positive: Bools, codes: Codes | None = None) -> tuple[float, float]:

@@ -93,8 +93,6 @@ class RandomisationReport(Shown):
         Columns that look like a household or a shop, if no groups were given.
     doubts : tuple of Suspect
         Features that predict the outcome so well that one must ask when they were recorded.
-    names : tuple of str
-        Tested features that identify rows or groups.
     evened : str
         The rows on which arms were compared, if propensities were given; empty otherwise.
     """
@@ -114,7 +112,6 @@ class RandomisationReport(Shown):
     provided: tuple[str, ...] = ()
     households: tuple[str, ...] = ()
     doubts: tuple[Suspect, ...] = ()
-    names: tuple[str, ...] = ()
     evened: str = ""
 
     @property
@@ -287,7 +284,6 @@ def check_randomisation(
     X, extra = trial.X, list[str]()
     if trial.extra is not None:
         X, extra = pd.concat([X, trial.extra], axis=1), list(trial.extra)
-    names = [*(name for name in extra if name not in trial.roles.ignored), *ordered]
     trial = replace(trial, X=X.assign(**ordered) if ordered else X, extra=None)
     if trial.randomised is not None:
         trial = trial.take(trial.randomised)
@@ -409,7 +405,6 @@ def check_randomisation(
             *(own.feature for own in harmless if own.target == "treatment"),
         ),
         households=tuple(households),
-        names=tuple(names),
         doubts=tuple(hint for hint in doubts if hint.feature not in untrained),
     )
 

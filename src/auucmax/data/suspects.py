@@ -147,14 +147,14 @@ def shifted_suspect(
     with probability .001. Features are tested one by one: among many, a difference may look like
     chance.
     """
-    values = feature.numbers(rows)
-    known = ~np.isnan(values)
+    known = ~feature.missing[rows]
+    values = feature.values[rows][known]
     arm = treated[known]
     if min(arm.sum(), (~arm).sum()) < FEWEST:
         return None
     if not feature.levels:
         values = pd.Series(values).rank().to_numpy()
-    own = [replace(feature, values=values[known])]
+    own = [replace(feature, values=values)]
     groups = None if codes is None else pd.factorize(codes[known])[0]
     test = likelihood_ratio_test(own, arm, groups)
     if test is None or test.p_value >= SHIFTED:
