@@ -160,6 +160,13 @@ def test_a_model_is_a_pilot(model, arms_model):
     width = own.gain.upper - own.gain.lower
     n_rows = model.evidence.n_rows
     assert plan.assumed[0].width(n_rows, "gain") == pytest.approx(width)
+    # The average effect does not depend on the ranking.
+    assumed = plan.assumed[0]
+    alone = plan_trial(
+        base_rate=assumed.base_rate, effect=assumed.effect, gain=0.001, level=model.evidence.level,
+        treated_share=assumed.treated_share,
+    )  # fmt: skip
+    assert plan.rows("effect") == alone.rows("effect")
     several = plan_trial(model=arms_model)
     assert several.arms == arms_model.arms
     guaranteed = [line for line in several.lines if line.what == "guaranteed gain"]

@@ -78,6 +78,7 @@ class Assumed(Result):
     ``gain``: AUUC of the ranking minus that of random targeting. ``base_gain``: Cov(y, u) without
     treatment, 0 if the score says nothing about the outcome itself. ``outcome_sd`` is None for 0/1
     outcomes. ``design_effect``: how many times the variance of independent rows;
+    ``effect_design``: that of the average effect, where it differs from that of the gain;
     ``cluster_size``: mean number of rows of a cluster. ``cross_fitted``: the model is trained on
     the rows of the trial itself, so the variance of the gain counts twice. ``part``: the rows of
     the arm and the control among those of the trial. ``level`` and ``delta`` are those of one arm:
@@ -93,6 +94,7 @@ class Assumed(Result):
     effect_sd: float | None = None
     outcome_range: tuple[float, float] | None = None
     design_effect: float = 1.0
+    effect_design: float | None = None
     cluster_size: float = 1.0
     cross_fitted: bool = False
     part: float = 1.0
@@ -144,7 +146,7 @@ class Assumed(Result):
         """Variance of the estimated effect or gain, times the number of rows."""
         outcomes, ranks = (float((own / self.shares).sum()) for own in self.arm_variances())
         if what == What.EFFECT:
-            return self.design_effect * outcomes
+            return (self.effect_design or self.design_effect) * outcomes
         rest = self.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * self.gain**2
         return (1 + self.cross_fitted) * self.design_effect * float(ranks - rest)
 
@@ -358,6 +360,8 @@ def plan_trial(
     for name, number in given.items():
         if number is not None:
             known[name] = float(check_column([number], name)[0])
+            if name == "design_effect":
+                known["effect_design"] = known[name]
             if name in _POSITIVE:
                 check_positive(number, name, "Check the unit.")
             if abs(known[name]) > _LARGEST:  # floats cannot square it
@@ -519,8 +523,12 @@ def _of_model(model: UpliftModel, own: ArmEvidence, gain_known: bool) -> dict[st
     }
     if not is_binary:
         found["outcome_sd"] = float((own.effect.se or 0.0) / np.sqrt((1 / n).sum()))
+    # The design effect of the gain, below, also has the variance that cross-fitting adds.
+    found["effect_design"] = 1.0
     if own.n_groups is not None:
         found["cluster_size"] = float(n.sum()) / own.n_groups
+        plain = Assumed(**found).variance(What.EFFECT)
+        found["effect_design"] = float((own.effect.se or 0.0) ** 2 * n.sum() / plain)
     if gain.lower is not None and gain.upper is not None and gain.value > 0:
         # The variance includes clusters and how base rates vary with the score.
         folds = 1 if model.recipe.hold_out else 2

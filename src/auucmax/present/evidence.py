@@ -85,7 +85,7 @@ def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
             facts += own
             details += more
         caveats += [
-            f"{model_name(one.against)} ranks better here: try the model {one.against!r}."
+            f"the ranking of {model_name(one.against)} is better: try the model {one.against!r}."
             for one in arm.rivals
             if words.side(one.difference) < 0
         ]
@@ -128,7 +128,11 @@ def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
     if is_harm and not is_gain:
         step = None
     elif state in (State.UNCLEAR, State.UNKNOWN):
-        step = "collect more data: auucmax plan --model MODEL estimates how many people are needed"
+        hoped = " --gain ..." if any(arm.gain.value <= 0 for arm in found.arms) else ""
+        step = (
+            f"collect more data: auucmax plan --model MODEL{hoped} estimates how many people are "
+            f"needed"
+        )
     elif asked:
         step = "answer the questions about the trial; then fit again, or auucmax report MODEL"
     elif several and set(policy.curve.costs) == {1.0}:
