@@ -13,6 +13,7 @@ from auucmax._validation import Floats
 
 Hashes = NDArray[np.uint64]
 
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, odd
 MODULUS = 2**53  #: of checksums: whole numbers that JSON holds
 
 
@@ -85,7 +86,12 @@ class Checksum:
 
 def mix_bits(value: Hashes) -> Hashes:
     """Mix 64 bits (splitmix64: pandas hashes integers by its finaliser)."""
-    return np.asarray(pd.util.hash_array(value + np.uint64(0x9E3779B97F4A7C15)))
+    return np.asarray(pd.util.hash_array(value + _GOLDEN))
+
+
+def second_hashes(hashes: Hashes) -> Hashes:
+    """Hashes for a second draw of the same rows: their upper bits mix all bits of the first."""
+    return hashes * _GOLDEN
 
 
 def keyed_hashes(values: Hashes, key: bytes) -> Hashes:

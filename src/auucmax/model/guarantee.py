@@ -13,7 +13,7 @@ from auucmax.certificates import certify, certify_shares
 from auucmax.certificates.blocks import ChancesBeyond, evenly_drawn, most_people
 from auucmax.certificates.fixed_bets import progressive_certificate
 from auucmax.certificates.policies import certify_policy
-from auucmax.data.hashing import Hashes
+from auucmax.data.hashing import Hashes, second_hashes
 from auucmax.data.pair import Pair
 from auucmax.data.trial import Trial
 from auucmax.encoding.kinds import MOST_BEYOND, share_beyond
@@ -184,9 +184,8 @@ def policy_guarantee(
     y, chance = np.clip(trial.benefit, *counted), trial.propensity
     before = chunk < bet_on[0]
     parts, given = [before], list[NDArray[np.intp]]()
-    # One row in ten, by other bits of the keys than those of the folds.
-    mixed = keys * np.uint64(0x9E3779B97F4A7C15)
-    guide = np.asarray((mixed >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
+    # One row in ten, drawn apart from the folds.
+    guide = np.asarray((second_hashes(keys) >> np.uint64(32)) % np.uint64(_GUIDES) == 0)
     for k in bet_on:
         inside = np.flatnonzero(chunk == k)
         own, columns = guide[inside], list[Floats]()

@@ -24,7 +24,7 @@ from auucmax._version import __version__
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.covariates import binned
 from auucmax.data.databases import DECIMAL
-from auucmax.data.hashing import Hashes
+from auucmax.data.hashing import Hashes, second_hashes
 from auucmax.data.pair import Pair, row_keys
 from auucmax.data.randomisation import CheckWarning
 from auucmax.data.trial import Trial
@@ -270,8 +270,8 @@ def _fit_arm(
         place = np.arange(len(judged.y))
         ranks = fitted.scores(judged.X)
         ranks[recipe.model] = rank = score[held]
-        # Halves by other bits of the keys than those of the hold-out.
-        fold = replace(recipe, n_folds=2).folds(~judged.keys * np.uint64(0x9E3779B97F4A7C15))
+        # Halves that are drawn apart from the hold-out.
+        fold = replace(recipe, n_folds=2).folds(second_hashes(~judged.keys))
         guarantee = guaranteed(judged, rank, recipe.n_candidates, seed=recipe.seed)
         calibration, quantiles = (
             calibrate(judged.y, rank, **judged.design),
