@@ -1,10 +1,12 @@
 """``auucmax evaluate`` and ``compare``: evidence of the fit, of new rows, of scores, of rivals."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import ALL_BUT_PERSON, FIT, NAMED, result_of, run
 from tests.model.trial_table import households
 
+from auucmax.data import databases
 from auucmax.model import load
 
 
@@ -74,3 +76,18 @@ def test_every_command_takes_groups(homes, tmp_path):
 def width(evidence):
     auuc = evidence["arms"][0]["auuc"]
     return auuc["upper"] - auuc["lower"]
+
+
+def test_a_table_larger_than_memory_is_evaluated_by_its_scores(files, tmp_path, monkeypatch):
+    table = pd.read_csv(files.trial)
+    assert len(table) > 2_048  # DuckDB's smallest batch
+    table["age"] = np.random.default_rng(0).uniform(18, 80, len(table))  # new people
+    table["joined"] = pd.to_datetime(table["joined"])
+    table.to_parquet(source := tmp_path / "new.parquet")
+    (whole,) = result_of(f"evaluate {files.model} {source}")["arms"]
+    monkeypatch.setenv("AUUCMAX_MEMORY_MB", "0.01")
+    monkeypatch.setattr(databases, "_BATCH", 1)
+    (narrow,) = result_of(f"evaluate {files.model} {source}")["arms"]
+    assert narrow["people"] == []  # only scores are kept of features
+    for number in ("auuc", "gain", "effect", "certificate", "curve"):
+        assert narrow[number] == whole[number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,7 +65,11 @@ def evaluate(
     check_roles(model.roles, given)
     if len(files) == 1:
         return Answer(model.evidence, model=path)
-    trial = read_new_rows(model, files[1], source, given)
+    chances = given.get("propensity") or ""
+    names = [chances, *(f"{chances} {arm}" for arm in model.roles.arms)]
+    names += [part.partition("=")[2].strip() for part in chances.split(",")]
+    each = partial(model.narrow, columns=names)
+    trial = read_new_rows(model, files[1], source, given, each=each)
     return Answer(model.evaluate(trial), model=path)
 
 

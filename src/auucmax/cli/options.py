@@ -292,9 +292,11 @@ def read_model(path: Path, new_levels: str = "error") -> UpliftModel:
     return model
 
 
-def read_new_rows(model: UpliftModel, data: str, source: Source, given: dict[str, Any]) -> Trial:
+def read_new_rows(
+    model: UpliftModel, data: str, source: Source, given: dict[str, Any], **reading: Any
+) -> Trial:
     """Read new rows for a model; ``given``: column options for them."""
-    table = read_rows(data, source, model)
+    table = read_rows(data, source, model, **reading)
     options = trial_options(given, table)
     names = ("propensity", "drop_missing_outcomes")
     return model.read(table, **{name: options[name] for name in names if options.get(name)})

@@ -402,7 +402,9 @@ def _on_new_rows(trial: Trial, arms: Sequence[ArmEvidence], policy: PolicyEviden
 def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
     """Evidence of a model on new rows; see :meth:`UpliftModel.evaluate`."""
     trial = _usable(trial)
-    if model.scorers[0].checksum(trial) == model.checksum:
+    # Of a table that does not fit into memory there are scores in place of the features.
+    is_narrow = list(trial.roles.features) == model.narrow_names
+    if not is_narrow and model.scorers[0].checksum(trial) == model.checksum:
         warnings.warn(
             "the rows should be new to the model, got those of its fit: the evidence is that of "
             "the fit, where every row was scored by a model that was not trained on it.",
@@ -411,10 +413,11 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
         )
         return model.evidence
     keys = row_keys(trial, model.recipe.key)
-    scores = np.column_stack([one.score(trial.X) for one in model.scorers])
+    scores = trial.X.to_numpy(np.float64) if is_narrow else model.scores(trial.X)
     arms = []
     for pair, scorer, score in zip(Pair.each(trial, keys), model.scorers, scores.T, strict=True):
-        pair.check_copies()
+        if not is_narrow:
+            pair.check_copies()
         n_rows = np.bincount(pair.treated, minlength=2)
         if n_rows.min() < LEAST_ROWS:
             raise InputError(
@@ -422,7 +425,14 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 f"{n_rows[1]} treated and {n_rows[0]} control rows", "Pass more rows.",
             )  # fmt: skip
         own = score[pair.index]
-        known = model.evidence.arms[pair.arm - 1].drivers
+        about: dict[str, Any] = {}
+        if not is_narrow:
+            known = model.evidence.arms[pair.arm - 1].drivers
+            linear = known.linear if known else None
+            about = {
+                "drivers": describe_drivers(pair.X, own, TOP, linear),
+                "people": describe_top(binned(pair.X), own),
+            }
         # Rows that were held out look like new ones: all candidates are accounted for.
         n_candidates = model.recipe.n_candidates if model.recipe.hold_out else 1
         arms.append(
@@ -432,8 +442,7 @@ def judge_new(model: UpliftModel, trial: Trial) -> Evidence:
                 check=pair.check(),
                 predicted=scorer.calibration(own),
                 guarantee=guaranteed(pair, own, n_candidates),
-                drivers=describe_drivers(pair.X, own, TOP, known.linear if known else None),
-                people=describe_top(binned(pair.X), own),
+                **about,
             )
         )
     policy = PolicyEvidence(curve=arms[0].curve)

@@ -116,12 +116,13 @@ class UpliftModel(Shown):
         return np.column_stack([one.score(frame) for one in self.scorers])
 
     def narrow(self, rows: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """Rows with their scores in place of the features, for :meth:`target`.
+        """Rows with their scores in place of the features, for :meth:`target` and :meth:`evaluate`.
 
         For tables that do not fit into memory: ``read_table(path, each=model.narrow)``. ``columns``
-        are kept beside the id.
+        are kept beside those of the id, the groups, treatment, outcome and propensities.
         """
-        names = dict.fromkeys([self.roles.id, *columns])
+        roles = replace(self.roles, features=())
+        names = dict.fromkeys([*roles.columns, *columns])
         kept = rows[[name for name in names if name in rows.columns]].reset_index(drop=True)
         return pd.concat([kept, pd.DataFrame(self.scores(rows), columns=self.narrow_names)], axis=1)
 
@@ -190,6 +191,8 @@ class UpliftModel(Shown):
         if isinstance(table, Trial):
             return table
         roles = self.roles
+        if isinstance(table, pd.DataFrame) and {*self.narrow_names} <= {*table.columns}:
+            roles = replace(roles, features=tuple(self.narrow_names), ignored=())
         if propensity is not None:
             table = table_of(table)
             columns = propensity_columns(table, roles.treatment, propensity)
