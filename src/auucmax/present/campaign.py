@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from auucmax._errors import short
 from auucmax.campaign.assign import Assignment
 from auucmax.campaign.monitor import Look, Verdict
@@ -229,12 +231,10 @@ def _(found: Verification) -> Brief:
         if forecast.verdict == ForecastVerdict.TOO_NOISY and forecast.forecast.se is None:
             text = "not confirmed (its error is not known without the model)"
         facts.append(("Forecast", f"{text}: {value} {extra} forecast, {measured}"))
-    every = [cell.given for cell in found.cells]
-    chosen = [cell.given for cell in found.cells if cell.chosen != roles.arms[0]]
-    n_given, n_both = (sum(sum(own[1:]) for own in some) for some in (every, chosen))
-    n_people, n_chosen = (sum(map(sum, some)) for some in (every, chosen))
-    both = f"{n_chosen:,} chosen, {n_given:,} treated, {n_both:,} both"
-    facts.append(("People", f"{n_people:,}: {both}"))
+    given = np.array([cell.given for cell in found.cells])
+    chosen = given[[cell.chosen != roles.arms[0] for cell in found.cells]]
+    treated = f"{given[:, 1:].sum():,} treated, {chosen[:, 1:].sum():,} both"
+    facts.append(("People", f"{given.sum():,}: {chosen.sum():,} chosen, {treated}"))
     lost = {
         "without an outcome": found.n_without_outcome,
         "not in the list": found.n_not_in_list,
