@@ -29,6 +29,7 @@ import pytest
 from experiments.harness import read_lines, run_tasks
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from tests.pairs.reference import pair_sums
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -36,7 +37,6 @@ import auucmax
 from auucmax import make_trial
 from auucmax.cli import app
 from auucmax.pairs import ScoreObjective
-from auucmax.pairs.reference import pair_sums
 
 pytestmark = pytest.mark.gate
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.certificates.reference import anytime_wealth_slow
 
 from auucmax.certificates import anytime, kernels
 from auucmax.certificates.anytime import AnytimeBets, superblock_cuts
 from auucmax.certificates.blocks import block_floor
-from auucmax.certificates.reference import anytime_wealth_slow
 from auucmax.metrics import auuc_inference
 
 LEVEL = 0.0125

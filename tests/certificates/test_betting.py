@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.certificates.reference import hedged_wealth_slow
 
 from auucmax import auuc_difference, auuc_inference, auuc_score
 from auucmax._errors import InputError
@@ -17,7 +18,6 @@ from auucmax.certificates.betting import (
     betting_bound,
 )
 from auucmax.certificates.blocks import CENTRES, BlockDesign, DealtUnits, deal, deviations
-from auucmax.certificates.reference import hedged_wealth_slow
 
 
 def _rows(n=1500, seed=0, effect=0.3, levels=None, share=0.5):

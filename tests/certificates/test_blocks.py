@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.certificates.reference import block_statistics_slow
 
 from auucmax.certificates import kernels
 from auucmax.certificates.blocks import (
@@ -13,7 +14,6 @@ from auucmax.certificates.blocks import (
     block_floor,
     deal,
 )
-from auucmax.certificates.reference import block_statistics_slow
 
 
 def _blocks(rng, n_blocks, largest=4):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.certificates.reference import block_statistics_slow
 
 from auucmax import auuc_score, certify
 from auucmax.certificates import betting_bounds, progressive_certificate
@@ -20,7 +21,6 @@ from auucmax.certificates.blocks import (
     most_people,
 )
 from auucmax.certificates.fixed_bets import Pilot
-from auucmax.certificates.reference import block_statistics_slow
 
 #: A person has x = 0, 1 or 2 with these probabilities and chances of treatment, and responds so.
 SHARE = np.array([0.5, 0.3, 0.2])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.certificates.reference import strata_wealth_slow
 
 from auucmax._errors import InputError
-from auucmax.certificates.reference import strata_wealth_slow
 from auucmax.certificates.strata import (
     GroupsError,
     Stratum,

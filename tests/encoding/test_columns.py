@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.encoding.reference import encode_slow, means_slow
 
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.columns import (
@@ -22,7 +23,6 @@ from auucmax.encoding.columns import (
     sums_of,
     wave,
 )
-from auucmax.encoding.reference import encode_slow, means_slow
 
 DAYS = st.floats(-700_000, 3_000_000)
 

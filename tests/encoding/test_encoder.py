@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from tests.encoding.reference import encode_slow
 from tests.encoding.tables import tables
 
 from auucmax.data.reading import read_table
@@ -18,7 +19,6 @@ from auucmax.encoding import encoder as encoder_module
 from auucmax.encoding.columns import Column, Term
 from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import MISSING_TEXTS
-from auucmax.encoding.reference import encode_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore:columns should tell rows apart")
 

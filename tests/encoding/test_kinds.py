@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.encoding.reference import truth_slow
 
 from auucmax.data.read_trial import read_trial
 from auucmax.encoding import kinds as kinds_module
@@ -32,7 +33,6 @@ from auucmax.encoding.kinds import (
     truths_of,
     usual_value,
 )
-from auucmax.encoding.reference import truth_slow
 from auucmax.model.guarantee import counted_range
 from auucmax.results import Why
 

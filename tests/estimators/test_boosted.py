@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
+from tests.estimators.reference import grow_slow
 
 from auucmax import make_trial
 from auucmax.estimators import BoostedEffect, ShrunkInteractions
 from auucmax.estimators.boosted import Bins, Boosting, Growth, tree_scores
-from auucmax.estimators.reference import grow_slow
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 
 QUICK = {"base_rounds": (0, 10), "effect_rounds": (0, 10, 20), "n_folds": 2}

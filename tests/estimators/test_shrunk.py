@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
+from tests.estimators.reference import mean_of
 
 from auucmax import make_trial
 from auucmax.estimators import ShrunkInteractions, shrunk
-from auucmax.estimators.reference import mean_of
 from auucmax.estimators.shrunk import MAIN_STRENGTH, Design, PathRows
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 from auucmax.rows import ArrayRows

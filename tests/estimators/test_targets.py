@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.estimators.reference import mean_of
 
 from auucmax import make_trial
 from auucmax.estimators import (
@@ -13,7 +14,6 @@ from auucmax.estimators import (
     ensemble,
     targets,
 )
-from auucmax.estimators.reference import mean_of
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN, arm_amounts, target_of
 from auucmax.rows import ArrayRows
 

@@ -16,11 +16,11 @@ from experiments.learnt import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pairs.reference import pair_sums
 
 from auucmax import TwoModels, make_trial
 from auucmax.estimators import BoostedEffect, UpliftEnsemble
 from auucmax.pairs import ScoreObjective
-from auucmax.pairs.reference import pair_sums
 
 pytestmark = pytest.mark.gate
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.metrics.reference import uplift_curve_at
 from tests.strategies import small_trials
 
 from auucmax.metrics.functions import (
@@ -12,7 +13,6 @@ from auucmax.metrics.functions import (
     uplift_by_decile,
     uplift_curve,
 )
-from auucmax.metrics.reference import uplift_curve_at
 
 quick = settings(deadline=None, max_examples=100)
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.metrics.reference import auuc_by_pairs
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
 from auucmax.metrics.functions import auuc_score
-from auucmax.metrics.reference import auuc_by_pairs
 
 RANKINGS = ["joint", "separate"]
 quick = settings(deadline=None, max_examples=150)

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from tests.metrics.reference import budget_gain_slow
 
 from auucmax import auuc_inference, make_trial
 from auucmax._errors import InputError
 from auucmax.metrics import uplift_band
 from auucmax.metrics.allocation import Allocation
 from auucmax.metrics.gains import AllocationRows, Gains, budget_curve
-from auucmax.metrics.reference import budget_gain_slow
 
 
 @st.composite

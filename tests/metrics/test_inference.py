@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.metrics.reference import auuc_by_pairs, bootstrap
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
 from auucmax.metrics import Levels
 from auucmax.metrics.functions import auuc_difference, auuc_inference, auuc_score
-from auucmax.metrics.reference import auuc_by_pairs, bootstrap
 
 pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")
 quick = settings(deadline=None, max_examples=100)

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.metrics.reference import auuc_by_pairs
 from tests.strategies import small_trials
 
 from auucmax import metrics
 from auucmax.metrics import BinnedLevels, Levels, auuc_difference
 from auucmax.metrics.ranking import rank_rows
-from auucmax.metrics.reference import auuc_by_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")
 quick = settings(deadline=None, max_examples=60)

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from tests.metrics.reference import rank_rows_slow
 
 from auucmax.metrics.ranking import rank_rows
-from auucmax.metrics.reference import rank_rows_slow
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 # Few values give ties; neighbouring doubles agree in all their leading bits.

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.metrics.reference import bootstrap
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
@@ -12,7 +13,6 @@ from auucmax.metrics.functions import (
     policy_risk_inference,
     uplift_at_k,
 )
-from auucmax.metrics.reference import bootstrap
 
 
 def by_hand(y, picked, treated):

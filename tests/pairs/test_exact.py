@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows
+from tests.pairs.reference import pair_hessian, pair_sums
 
 from auucmax.pairs import PairRows, s_poly
 from auucmax.pairs.exact import PolynomialPairs, sorted_pair_sums
-from auucmax.pairs.reference import pair_hessian, pair_sums
 
 
 @settings(deadline=None, max_examples=200)

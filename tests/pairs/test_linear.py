@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 from tests.pairs.pair_rows import any_outcome, coded_rows, every, level_values, summary_of, trial
+from tests.pairs.reference import pair_hessian, pair_sums
 
 from auucmax.pairs import (
     OutcomeLevels,
@@ -22,7 +23,6 @@ from auucmax.pairs import (
 )
 from auucmax.pairs import objective as objective_module
 from auucmax.pairs.linear import StreamedObjective
-from auucmax.pairs.reference import pair_hessian, pair_sums
 
 curved = pytest.mark.parametrize(
     "s", [s_poly(), s_poly(mu=1.0), s_poly(2.0, 2), s_log(), sigmoid(0.5)], ids=str

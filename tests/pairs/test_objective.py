@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows, every, trial
+from tests.pairs.reference import pair_sums
 
 from auucmax.metrics import auuc_score
 from auucmax.pairs import (
@@ -12,7 +13,6 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
-from auucmax.pairs.reference import pair_sums
 
 
 @every

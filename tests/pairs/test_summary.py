@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import Rows, any_outcome, coded_rows, summary_of, trial
+from tests.pairs.reference import pair_hessian, pair_sums
 
 from auucmax.pairs import (
     Bins,
@@ -19,7 +20,6 @@ from auucmax.pairs import (
 from auucmax.pairs.losses import SigmoidSurrogate
 from auucmax.pairs.losses import pair_sums as pair_sums_of
 from auucmax.pairs.passes import row_values, weighted_gram
-from auucmax.pairs.reference import pair_hessian, pair_sums
 from auucmax.pairs.summary import cell_errors, cell_polynomials
 
 WIDTH = 1 / 20

@@ -8,8 +8,7 @@ curve at row i, a_i the weight of the row in its arm and A_g the sum of these we
 
 (+ treated, - control). The first term is the row's own outcome; the second its effect on the
 ranks of all others. The variance of AUUC is the sum over arms of n_g times the variance of psi in
-the arm. No bootstrap, and O(n log n); the bootstrap in ``auucmax.metrics.reference`` is the slow
-twin.
+the arm. No bootstrap, and O(n log n); in the tests a bootstrap is the slow twin.
 
 The gain over random has u_i - 1/2 in place of u_i, and y_i minus the mean m of all outcomes in
 place of y_i. Its expectation is that of AUUC - ATE/2, because the ranks of both arms have the same
