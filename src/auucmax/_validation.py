@@ -369,11 +369,15 @@ def listed(values: Iterable[Any], most: int = 6) -> str:
 
 
 def unknown_columns(
-    table: str, unknown: Sequence[str], names: Sequence[str], taken: Iterable[str] = ()
+    table: str,
+    unknown: Sequence[str],
+    names: Sequence[str],
+    taken: Iterable[str] = (),
+    question: str = "Did you mean {}?",
 ) -> InputError:
     """The error for unknown columns, with suggestions of similar names.
 
-    ``taken``: names with another role, such as the treatment.
+    ``taken``: names with another role, such as the treatment. ``question``: about similar names.
 
     >>> print(unknown_columns("rows.csv", ["agee"], ["age", "town"]))
     rows.csv should be a table with the column 'agee', got 'age', 'town'. Did you mean 'age'?
@@ -386,7 +390,7 @@ def unknown_columns(
     }
     advice = "Check the names of the columns."
     if near:
-        advice = f"Did you mean {' or '.join(map(repr, near))}?"
+        advice = question.format(" or ".join(map(repr, near)))
     plural = "s" if len(unknown) > 1 else ""
     expected = f"a table with the column{plural} {listed(unknown)}"
     return InputError(table, expected, listed(names), advice)

@@ -40,6 +40,9 @@ CASES = {
     "an unknown model": ("fit {trial} {named} -m best -o {out}.model", "--model should be one of"),
     "a share of rows": ("fit {trial} {fit} --hold-out 2 -o {out}.model", "--hold-out"),
     "too few rows": ("fit {bad}/few.csv {fit} -o {out}.model", "rows"),
+    "limits with one arm": (
+        "target {model} {new} -s .3 --at-most mail=3 -o {out}.csv", "--at-most should be left out"
+    ),
     "an ignored column": ("fit {trial} {fit} --ignore agee -o {out}.model", "Did you mean 'age'?"),
     "a new category": ("target {model} {bad}/town.csv -s .3 -o {out}.csv", "'Paris'"),
     "a missing column": ("target {model} {bad}/ageless.csv -s .3 -o {out}.csv", "'age'"),
@@ -62,7 +65,8 @@ CASES = {
         "fit {trial} -t arm -y spent --control none -m cvt --ignore person --after visit "
         "-o {out}.model", "--model",
     ),
-    "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
+    "no such model": ("evaluate {bad}/no.model {trial}", "(no such file)"),
+    "a table as model": ("evaluate {trial} {model}", "(it is of another kind)"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),
     "a folder as output": ("fit {trial} {fit} -o {tmp}", "a folder or a device"),
     "a device as output": ("report {model} -o /dev/null", "a device"),

@@ -251,7 +251,7 @@ def test_columns_by_name():
     more = frame.assign(extra=[1j, 2, 3])
     np.testing.assert_array_equal(encoder.transform(more), encoder.transform(frame))
     with pytest.raises(
-        ValueError, match=r"should be a table with the column 'age', got.*Did you mean 'Age'"
+        ValueError, match=r"should be a table with the column 'age', got.*Rename 'Age'"
     ):
         encoder.transform(frame.rename(columns={"age": "Age"}))
     twice = pd.concat([frame, frame[["age"]]], axis=1)

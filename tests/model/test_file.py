@@ -208,7 +208,7 @@ def test_what_few_people_have_is_in_no_file(tmp_path):
 
 
 def test_files_of_other_kinds(path, tmp_path, monkeypatch):
-    refused(tmp_path / "absent", "No such file")
+    refused(tmp_path / "absent", "no such file")
     refused(tmp_path, "Is a directory")
     refused(tmp_path / "a\x00b", "null byte")
     whole = path.read_bytes()

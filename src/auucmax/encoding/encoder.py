@@ -491,8 +491,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InputError(
                 f"column {column.name!r}", f"one of the training levels, {listed(column.levels)}",
                 f"{listed(new)} in {rows} row{'s' * (rows != 1)}",
-                "Correct the values, train again with them, or set new levels to 'other', which "
-                "ignores them.",
+                "Correct the values, train again with them, or ignore them by new_levels='other' "
+                "(--new-levels other).",
             )  # fmt: skip
         # As many as half are usual, and up to three standard errors more than in training.
         present = int((places >= 0).sum())

@@ -51,7 +51,7 @@ def frame_of(
             f"once. Rename or drop them."
         )
     if unknown := [name for name in columns or () if name not in names]:
-        raise unknown_columns("the table", unknown, names, also)
+        raise unknown_columns("the table", unknown, names, also, "Rename {} if it is this column.")
     if is_pandas:
         frame = table if names == list(table.columns) else table.set_axis(names, axis=1)
         return _without_arrow_types(frame)

@@ -205,7 +205,11 @@ def target(
     one_arm = len(arms) == 1
     of_limits = limits.columns(arms)
     if one_arm and limits != Limits():
-        raise InputError("limits", "left out with one arm", "some", "Leave them out.")
+        name = next(name for name, given in vars(limits).items() if given is not None)
+        raise InputError(
+            name, "left out with one arm", "a limit",
+            "Leave people out by their ids (--exclude FILE), set their number by --share.",
+        )  # fmt: skip
     if cost is not None and limits.cost_column:
         raise InputError("cost", "left out with cost_column", "both", "Leave one out.")
     assumed = cost is None and not limits.cost_column and model.costs is not None

@@ -137,7 +137,9 @@ def load(path: str | os.PathLike[str]) -> UpliftModel:
             return _restored(Header.from_json(header), members)
         is_newer = version > VERSION
     except Exception as error:  # parsers raise arbitrary errors for a damaged file
+        known = {FileNotFoundError: "no such file", zipfile.BadZipFile: "it is of another kind"}
         reason = visible(" ".join(f"{type(error).__name__}: {error}".split()))
+        reason = known.get(type(error), reason)
         raise ModelFileError(
             name, "a whole model file", f"one that cannot be used ({reason[:200]})",
             "Check the path (a model file comes before tables), or save the model again.",

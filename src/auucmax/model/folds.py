@@ -193,16 +193,24 @@ def number_of_folds(pair: Pair, key: str) -> int:
         least = min(fewest_rows(pair, fold != k) for k in range(n_folds))
         if least >= LEAST:
             return n_folds
-    raise too_few("the trial", least)
+    raise too_few("the trial", least, pair, "Collect more rows: no --model needs fewer.")
 
 
-def too_few(parameter: str, least: int) -> InputError:
+def too_few(parameter: str, least: int, pair: Pair, hint: str) -> InputError:
     """Error for a part of the trial with too few rows to train or evaluate on."""
+    rows = {"control rows": ~pair.treated, "treated rows": pair.treated}
+    if (who := responders(pair.y)) is not None:
+        rows = {
+            f"{name} {how} the outcome": some & own
+            for name, some in rows.items()
+            for how, own in (("with", who), ("without", ~who))
+        }
+    rarest = min(rows, key=lambda name: int(rows[name].sum()))
     return InputError(
         parameter,
         f"at least {LEAST} rows of each arm, with and without the outcome, in every part that a "
         f"model is trained on or judged on",
-        f"{least} of one kind", "Collect more rows, or leave out a hold-out.",
+        f"{least} in one part: there are {rows[rarest].sum():,} {rarest}", hint,
     )  # fmt: skip
 
 

@@ -254,7 +254,7 @@ def _fit_arm(
     if recipe.hold_out:
         least = min(fewest_rows(pair, part) for part in (held, ~held))
         if least < LEAST:
-            raise too_few("hold_out", least)
+            raise too_few("hold_out", least, pair, "Collect more rows, or leave out the hold-out.")
     else:
         bounded = not isinstance(counted_range(pair), Why)
         apart = cross_fit(pair, _makes(names, recipe), recipe, keys, with_chunks=bounded, work=work)
