@@ -15,7 +15,12 @@ from auucmax._errors import InputError
 from auucmax._validation import LARGEST, Bools, Floats
 from auucmax.data.balance import compare_counts, even_rows
 from auucmax.data.hashing import Hashes, numbers_for, row_hashes
-from auucmax.data.randomisation import STOP, RandomisationReport, check_randomisation
+from auucmax.data.randomisation import (
+    STOP,
+    RandomisationReport,
+    check_randomisation,
+    within_clusters,
+)
 from auucmax.data.read_trial import names_rows
 from auucmax.data.trial import Trial
 
@@ -147,15 +152,11 @@ class Pair:
             extra = self.trial.extra.iloc[self.index][some]
             names = [n for n in self.trial.roles.ignored if n in extra and not names_rows(extra[n])]
             features = pd.concat([features, extra[names]], axis=1)
-        kind = pd.factorize(row_hashes(numbers_for(features)))[0]  # rows with the same features
-        size, treated = np.bincount(kind), np.bincount(kind, self.treated[some])
-        share = treated.sum() / max(size.sum(), 1)
-        # How much treatment varies among equal rows, and how much it would by chance.
-        found = float((2 * treated * (size - treated) / size).sum())
-        expected = float((size - 1).sum() * 2 * share * (1 - share))
+        kind = row_hashes(numbers_for(features))  # equal for rows with the same features
+        found, expected = within_clusters(kind, self.treated[some])
         if found >= _TOGETHER * expected or expected - found <= 5 * np.sqrt(expected):
             return
-        n = int(size[size > 1].sum())
+        n = int(pd.Series(kind).duplicated(keep=False).sum())
         raise InputError(
             "the table", "rows of different people, each treated by chance",
             f"{n:,} rows with all features of another row and, more often than chance explains, "

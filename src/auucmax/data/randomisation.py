@@ -19,7 +19,6 @@ from auucmax._validation import Floats, check_groups, check_level, listed
 from auucmax.data import balance
 from auucmax.data.balance import (
     LEAST_GROUPS,
-    Codes,
     RandomisationTest,
     compare_counts,
     compare_shares,
@@ -333,12 +332,11 @@ def check_randomisation(
     depends = {suspect.feature for suspect in suspects if not suspect.is_after}
     late = {suspect.feature for suspect in suspects} - depends
     features = [feature for feature in features if feature.name not in late]
-    detectable = 0.0
+    n = np.bincount(trial.arm)
+    error = np.sqrt(1 / n[1:].min() + 1 / n[0])
     differences: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
     for arm, rows, treated, codes in balance.arms_of(trial):
-        error = np.sqrt(1 / treated.sum() + 1 / (~treated).sum())
-        detectable = max(detectable, float((ndtri(1 - alpha / 2) + ndtri(POWER)) * error))
         if not features:
             notes.append("balance (no feature can be used)")
             continue
@@ -396,7 +394,7 @@ def check_randomisation(
             "p_value", kind="stable", ignore_index=True
         ),
         suspects=tuple(suspect for suspect in suspects if suspect not in harmless),
-        detectable_difference=detectable,
+        detectable_difference=float((ndtri(1 - alpha / 2) + ndtri(POWER)) * error),
         notes=tuple(dict.fromkeys(notes)),
         grouping=grouping,
         evened=evened,
@@ -459,7 +457,7 @@ class Variation(NamedTuple):
 
 
 def within_clusters(
-    codes: Codes, treatment: NDArray[np.generic], chance: Floats | None = None
+    clusters: NDArray[Any], treatment: NDArray[np.generic], chance: Floats | None = None
 ) -> Variation:
     """Compare the variation of treatment within clusters with that of independent rows.
 
@@ -473,7 +471,7 @@ def within_clusters(
     >>> within_clusters(shop, shop % 2).is_by_row
     False
     """
-    codes = pd.factorize(codes)[0]
+    codes = pd.factorize(clusters)[0]
     size, n = np.bincount(codes), len(codes)
     arm, labels = pd.factorize(treatment)
     counts = np.bincount(len(labels) * codes + arm, minlength=len(labels) * len(size))
