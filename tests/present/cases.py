@@ -142,6 +142,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "fit_arms_cheap": lambda: model("cheap"),
     "fit_arms_free": lambda: model("free"),
     "evaluate": lambda: model("works").evaluate(trial(table(seed=8))),
+    "evaluate_failed": lambda: model("works").evaluate(trial(unfair())),
     "target_share": lambda: chosen("works", share=0.3),
     "target_budget": lambda: chosen("works", budget=40, cost=0.15),
     "target_profit": lambda: chosen("works", cost=0.15, value=1.0),

@@ -60,11 +60,14 @@ def evidence_brief(found: Evidence, then: str | None = None) -> Brief:
     _, worst = min(tags, key=lambda tag: ("problem", "caution", "ok").index(tag[0]))
     trial = ("Trial", f"{people}, {given}, {worst}")
     if found.failed_check:
+        ask = "run auucmax check to see what fails, then ask those who assigned people"
+        if found.basis == Basis.NEW_ROWS and not roles.propensity:
+            ask = f"if `assign` chose these people, add --propensity COLUMN; otherwise {ask}"
         return in_words(
             "The trial fails its check, so it cannot show what the treatment does.",
             [trial],
             caveats,
-            "run auucmax check to see what fails, then ask those who assigned people",
+            ask,
         )
 
     facts, details = [], []
