@@ -183,6 +183,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "look_works": lambda: look(0.15),
     "look_harm": lambda: look(-0.15),
     "look_broken": lambda: look(0.0, rows=0.8),
+    "verify_few": lambda: verify(
+        campaign(0.2).head(400).assign(home=range(400)), chosen="top", treatment="mail",
+        outcome="visit", groups="home",
+    ),
     "verify_works": lambda: verified(0.08),
     "verify_unclear": lambda: verified(0.005),
     "verify_harm": lambda: verified(-0.08),

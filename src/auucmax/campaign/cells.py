@@ -115,6 +115,10 @@ class CellMeans:
         value = float(size @ mean)
         error = float(Spread.of(moments).error)
         support = support_of_rows(y, arm, None, units, None, binary=means is not None)
+        support = replace(
+            support, of="of an arm in a part of the list",
+            is_zero_one=bool(np.isin(self.y, (0.0, 1.0)).all()),
+        )  # fmt: skip
         if why := support.why_no_area():
             known = error if np.isfinite(error) else None
             return Estimate(value=value, se=known, missing=why).scaled(self.unit)

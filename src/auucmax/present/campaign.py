@@ -203,13 +203,18 @@ def _(found: Verification) -> Brief:
             verdict = f"{lead}: {words.profit(run.profit)}; {gain}"
 
     facts = []
+    # The reason for missing intervals is printed once.
+    has_reason = run.gain is not None and run.gain.missing is not None
     for own in found.comparisons[1:]:
+        if has_reason:
+            own = replace(own, gain=_without_reason(own.gain), profit=_without_reason(own.profit))
+        has_reason = has_reason or (own.gain is not None and own.gain.missing is not None)
         name = "If all chosen were treated"
         if own.against != Against.NOBODY:
             other = "random"
             if own.arm is not None:
                 other = f"{words.arm_name(roles, own.arm)} for everyone"
-            name = f"Compared with {other}"
+            name = f"All chosen against {other}"
         if own.gain is None:
             gain = f"not known: {_lacking(own, found)}"
         elif (own.certified_lower or 0) > 0 >= (own.gain.lower or 0):
@@ -224,6 +229,8 @@ def _(found: Verification) -> Brief:
         facts.append((name, gain))
     forecast = found.forecast
     if forecast is not None:
+        if has_reason:
+            forecast = replace(forecast, realised=replace(forecast.realised, missing=None))
         whole = "" if forecast.all_treated else " of the chosen"
         value = words.rounded(forecast.forecast, forecast.realised)
         measured = f"{words.estimate(forecast.realised)} measured{whole}"
@@ -261,6 +268,10 @@ def _(found: Verification) -> Brief:
     assumed = "this assumes that people with the same chosen arm were equally likely to be treated."
     caveats = [assumed] if found.cells[0].propensity is None else []
     return in_words(f"{verdict}.", facts, caveats, step, details)
+
+
+def _without_reason(found: Estimate | None) -> Estimate | None:
+    return None if found is None else replace(found, missing=None)
 
 
 def _lacking(own: Comparison, found: Verification) -> str:
