@@ -385,11 +385,12 @@ def scan_csv(file: str) -> str:
         )
     check_different(names, name)
     fields = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in names)
+    nulls = ", ".join(literal(text) for text in MISSING_TEXTS if escape not in text)
     return (
         f"FROM read_csv({literal(exact_name(file))}, auto_detect = false, header = true, "
         f"skip = {n_blank}, comment = '', hive_partitioning = false, quote = '\"', "
         f"delim = {literal(delimiter)}, escape = {literal(escape)}, "
-        f"nullstr = [{', '.join(map(literal, MISSING_TEXTS))}], "
+        f"nullstr = [{nulls}], "
         f"columns = {{{fields}}})"
     )
 
