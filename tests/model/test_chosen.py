@@ -149,7 +149,10 @@ def test_excluded_repeated_and_nameless_people(model, new):
     assert (found.n_excluded, found.n_unknown_ids) == (10, 1)
     assert found.n_repeated == 5
     assert found.n_nameless == 2
-    assert not set(found.people["person"].dropna()) & set(unwanted)
+    assert found.people["person"].notna().all()
+    assert not set(found.people["person"]) & set(unwanted)
+    with pytest.raises(InputError, match="the id 'person'"):
+        model.target(people.assign(person=None), share=0.3)
     assert found.plan.guaranteed is None  # of all people alone
     for wrong in (["x"], people["person"].dropna()):
         with pytest.raises(InputError) as caught:

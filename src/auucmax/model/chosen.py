@@ -113,7 +113,8 @@ class Targeting(Shown):
     is_own : the people are those of the trial; uplifts add up to the expected gain.
     assumed_costs : the costs are those of the fit.
     n_excluded, n_unknown_ids : people left out by their ids, and ids that nobody has.
-    n_repeated : rows left out because a row before has the same id. n_nameless : people without id.
+    n_repeated : rows left out because a row before has the same id.
+    n_nameless : people left out because they have no id.
     warnings : checks of the trial that did not pass.
     """
 
@@ -237,7 +238,8 @@ def target(
         one.quantiles.shift(own, len(arms))
         for one, own in zip(model.scorers, scores.T, strict=True)
     )
-    is_other = left_out["n_excluded"] > 0 or any(own.distance > own.by_chance for own in shifts)
+    is_whole = not (left_out["n_excluded"] or left_out["n_nameless"])
+    is_other = not is_whole or any(own.distance > own.by_chance for own in shifts)
     if is_other:  # guarantees hold for people like those of the trial only
         evidence = replace(evidence, arms=tuple(replace(arm, cuts=None) for arm in evidence.arms))
     within = limits.read(table[of_limits].iloc[place], arms)
@@ -268,7 +270,7 @@ def target(
     if is_other:  # the trial's average effect may be another one
         decision = replace(decision, everyone=None)
     order = _order(scores, uplift, each, choice)
-    is_own = one_arm and plan.missing is None and not left_out["n_excluded"]
+    is_own = one_arm and plan.missing is None and is_whole
     is_own = is_own and model.has_people(people)
     if is_own and plan.gain:  # uplifts add up to the expected gain
         whole = n * evidence.policy.curve.gain[-1]
@@ -415,11 +417,16 @@ def _people(
                 "Check the ids, and how they are written.",
             )  # fmt: skip
         n_unknown = len(unwanted) - len(np.intersect1d(texts, unwanted))
-    return names[~out], {
+    if len(nameless) and nameless.all():
+        raise InputError(
+            f"the id {id!r}", "known for the people", "none in any row",
+            "Fill it in, or leave the column out to have row numbers.",
+        )  # fmt: skip
+    return names[~(out | nameless)], {
         "n_excluded": int(out.sum()),
         "n_unknown_ids": n_unknown,
         "n_repeated": int((~once).sum()),
-        "n_nameless": int(nameless[~out].sum()),
+        "n_nameless": int(nameless.sum()),
     }
 
 

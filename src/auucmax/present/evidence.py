@@ -266,7 +266,10 @@ def _(found: Targeting) -> Brief:
     gains = words.gains(found.decision.outcome)
     if plan.missing not in (None, Why.FAILED_CHECK) and found.n_treated:
         facts.append((f"Predicted {gains}", f"{total} (model prediction only)"))
-    left_out = {"excluded": found.n_excluded, "repeated rows": found.n_repeated}
+    left_out = {
+        "excluded": found.n_excluded, "repeated rows": found.n_repeated,
+        "without an id": found.n_nameless,
+    }  # fmt: skip
     facts.append(("Left out", words.joined(f"{n:,} {why}" for why, n in left_out.items() if n)))
     far = max((shift.distance for shift in found.shifts if shift.is_large), default=0.0)
     if far:
@@ -282,8 +285,6 @@ def _(found: Targeting) -> Brief:
         )
     if n := found.n_unknown_ids:
         caveats.append(f"{n:,} of the excluded ids {'is' if n == 1 else 'are'} not in this table.")
-    if n := found.n_nameless:
-        caveats.append(f"{words.people(n)} {'has' if n == 1 else 'have'} no id.")
     caveats += [randomisation.verdict(check) for check in found.warnings]
     if found.assumed_costs:
         caveats.append("costs are taken from the fit.")
@@ -292,7 +293,7 @@ def _(found: Targeting) -> Brief:
         # `assign` treats a share of all people, without exclusions, costs or limits.
         can_assign = plan.terms.share is not None and plan.terms.cost is None
         how = "leave a random tenth of the list untreated"
-        if can_assign and plan.missing is None and not found.n_excluded:
+        if can_assign and plan.missing is None and not any(left_out.values()):
             how = "auucmax assign --model MODEL --explore .1"
         step = f"{how}, so that auucmax verify can measure the gain"
     return in_words(own.verdict, facts, caveats, step)
