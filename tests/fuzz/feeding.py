@@ -7,9 +7,9 @@ import sys
 import time
 from contextlib import contextmanager
 
-from experiments.command_fuzz import limited_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fuzz.running import limited_time
 
 #: How many inputs each test reads. Together at least LEAST: test_feeding.py holds on to it.
 INPUTS = {

@@ -5,27 +5,24 @@ from itertools import count
 
 import pytest
 from tests.cli.commands import COMMANDS
+from tests.fuzz.running import Found, run_line, run_seed, shown_by, wrong_of
 
 pytestmark = pytest.mark.gate
 RUNS = 2_000
 
 
 def test_that_a_wrong_run_is_seen(tmp_path, monkeypatch):
-    from experiments import command_fuzz
-
     def raises(*_, **__):
         raise ZeroDivisionError
 
     line = ["evaluate", str(tmp_path / "m.model")]
-    assert command_fuzz.run_line(line, tmp_path)[0] == 2
+    assert run_line(line, tmp_path)[0] == 2
     monkeypatch.setattr(sys.modules["auucmax.cli.evaluate"], "read_model", raises)
-    assert "ZeroDivisionError" in command_fuzz.run_line(line, tmp_path)[2]
+    assert "ZeroDivisionError" in run_line(line, tmp_path)[2]
 
 
 @pytest.mark.parametrize("first", [0, 1])  # two halves, which run side by side
 def test_commands_on_odd_tables(first):
-    from experiments.command_fuzz import Found, run_seed
-
     found = Found()
     for seed in count(first, 2):
         found.add(run_seed(seed))
@@ -38,8 +35,6 @@ def test_commands_on_odd_tables(first):
 
 
 def test_a_page_or_a_list_that_tells_nan_is_seen(tmp_path):
-    from experiments.command_fuzz import shown_by
-
     class Done:
         stdout = ""
 
@@ -51,8 +46,6 @@ def test_a_page_or_a_list_that_tells_nan_is_seen(tmp_path):
 
 
 def test_parameters_in_the_place_of_options_are_seen(tmp_path):
-    from experiments.command_fuzz import wrong_of
-
     class Done:
         exit_code, stdout = 2, ""
         stderr = "auucmax: hold_out should be below 1."

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 import pytest
-from experiments.command_fuzz import HangError, limited_time
 from tests.fuzz.feeding import INPUTS, LEAST, feed, limited_memory
+from tests.fuzz.running import HangError, limited_time
 
 
 def numbers(rng):

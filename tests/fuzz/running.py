@@ -1,4 +1,4 @@
-"""Whole commands on odd tables that parse: ``python -m experiments.command_fuzz --runs 50000``.
+"""Runs whole commands on odd tables that parse.
 
 A seed makes odd tables and lines of commands on them (``odd_tables.py``, ``odd_lines.py``). (They
 are drawn by numpy from the seed: a run is a whole command on a whole table, of which a hypothesis
@@ -10,32 +10,27 @@ strategy would try few.) Each command is a run, and a run is right if
 * what it says to people names options, and no parameter of a function, such as hold_out;
 * it takes at most 60 seconds of computing.
 
-``--seed N`` runs the tables of one seed again and shows what was printed.
+``run_seed(seed, show=True)`` runs the tables of one seed again and prints the output.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import signal
-import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
-from experiments.odd_lines import PRINTED, lines_of
+from tests.fuzz.odd_lines import PRINTED, lines_of
 
 MOST_SECONDS = 60
 NOT_A_NUMBER = re.compile(r"(?<![\w])nan(?![\w])", re.IGNORECASE)
@@ -178,36 +173,3 @@ def limited_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
             signal.setitimer(timer, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def run_many(runs: int, jobs: int) -> Found:
-    """At least so many runs, of seeds from 0 on."""
-    found = Found()
-    with ProcessPoolExecutor(jobs) as pool:
-        for start in count(0, 50):
-            for one in pool.map(run_seed, range(start, start + 50), chunksize=5):
-                found.add(one)
-            print(f"{found.runs:,} runs, {len(found.failures)} wrong", file=sys.stderr, flush=True)
-            if found.runs >= runs:
-                break
-    return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=50_000)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seed", type=int, help="show the commands of this seed")
-    options = parser.parse_args()
-    if options.seed is not None:
-        return int(bool(run_seed(options.seed, show=True).failures))
-    found = run_many(options.runs, options.jobs)
-    print("runs", dict(found.commands), "exit codes", dict(found.codes))
-    print(
-        f"{found.reached} with a fitted model, slowest {found.slowest:.1f} s", *found.failures[:20]
-    )
-    return int(bool(found.failures))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

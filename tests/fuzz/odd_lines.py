@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from experiments.odd_tables import (
+from tests.fuzz.odd_tables import (
     campaign_of,
     changed,
     later,
