@@ -1,9 +1,6 @@
-"""``python -m benchmarks NAME [--json FILE] [--keep]``: print a table, write the records.
+"""``python -m benchmarks NAME [--keep]``: print a table, write the records.
 
 ``python -m benchmarks all --quick``: every benchmark at its smallest size; nothing is written.
-
-``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower, or
-fail.
 
 ``python -m benchmarks commands --tree DIR``: measure the tree of an earlier commit, as the case
 "before".
@@ -41,8 +38,7 @@ PACKAGES = (
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
-GUIDE, PICTURE = ROOT / "docs" / "guide" / "scale.md", ROOT / "docs" / "images" / "scale.png"
-INSTALL = ROOT / "docs" / "install.md"
+GUIDE, INSTALL = ROOT / "docs" / "guide" / "scale.md", ROOT / "docs" / "install.md"
 MARKS = "(<!-- figures of benchmarks {} -->).*?(<!-- end of figures -->)"
 
 
@@ -64,13 +60,8 @@ installed is named and left out. `python -m benchmarks NAME` runs one of them in
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["compare"]:
-        from benchmarks.compare import main as compare
-
-        return compare(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=(*NAMES, "all"), help="all: one after the other")
-    parser.add_argument("--json", type=Path, help="write the list of records to this file")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--keep", action="store_true", help="write results and page")
     parser.add_argument("--tree", type=Path, help="of commands: an earlier commit")
@@ -79,7 +70,7 @@ def main() -> int:
     if arguments.name != "all":
         measure(arguments)
         return 0
-    if given := [f"--{name}" for name in ("json", "keep", "tree", "only") if vars(arguments)[name]]:
+    if given := [f"--{name}" for name in ("keep", "tree", "only") if vars(arguments)[name]]:
         parser.error(f"all should come without {', '.join(given)}: name one benchmark for that")
     return measure_all(arguments)
 
@@ -111,8 +102,6 @@ def measure(arguments: argparse.Namespace) -> None:
     )  # fmt: skip
     table = "\n".join([*heads(records), "", own])
     print("\n" + table)
-    if arguments.json:
-        write(arguments.json, json.dumps(records, indent=1) + "\n")
     if arguments.keep:
         RESULTS.mkdir(exist_ok=True)
         write(RESULTS / f"{name}.json", json.dumps(records, indent=1) + "\n")
@@ -185,23 +174,20 @@ def page() -> str:
                 records = json.loads(kept.with_suffix(".json").read_text())
                 text += f"\n{module.summary(records)}\n"
             about = (module.__doc__ or "").strip()
-            picture = f"![One fit, by rows](images/{name}.png)\n\n" if name == "scale" else ""
-            parts.append(f"## {name}\n\n{about}\n\n{picture}```text\n{text}```\n")
+            parts.append(f"## {name}\n\n{about}\n\n```text\n{text}```\n")
     return "\n".join(parts)
 
 
 def write_more(name: str, records: list[dict[str, Any]]) -> None:
-    """The picture of a benchmark, and what a page says of it between two marks."""
+    """The figures of a benchmark on another page, between two marks."""
     if name == "install":
         from benchmarks.install import summary_table
 
         write(INSTALL, with_figures(INSTALL.read_text(), name, summary_table(records)))
-    if name != "scale":
-        return
-    from benchmarks.scale import draw, guide
+    if name == "scale":
+        from benchmarks.scale import guide
 
-    draw(records).savefig(PICTURE, dpi=110)
-    write(GUIDE, with_figures(GUIDE.read_text(), name, guide(records)))
+        write(GUIDE, with_figures(GUIDE.read_text(), name, guide(records)))
 
 
 def with_figures(text: str, name: str, figures: str) -> str:

@@ -27,13 +27,12 @@ from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
 from experiments.hillstrom_linear import AS_PAPER
 from experiments.models import describe, random_auuc, rounded, timed_line
-from experiments.rival_bounds import (
-    HELD_OUT_BOUNDS,
+from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
+from experiments.rival_bounds.pac_bayes import chromatic_pac_bayes_bound, pac_bayes_bound
+from experiments.rival_bounds.training import (
     agarwal_uniform_bound,
-    chromatic_pac_bayes_bound,
     freund_bound,
     margin_bound,
-    pac_bayes_bound,
     usunier_bound,
 )
 from experiments.trials import load_split, load_trial

@@ -19,7 +19,8 @@ from experiments import page
 from experiments.harness import Line, Task
 from experiments.known_populations import POPULATIONS, Truth
 from experiments.models import timed_line
-from experiments.rival_bounds import HELD_OUT_BOUNDS, margin_bound
+from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
+from experiments.rival_bounds.training import margin_bound
 
 NAME = "coverage"
 DELTA = 0.05

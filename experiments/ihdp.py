@@ -6,7 +6,6 @@ treated are not a random part of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -30,7 +29,7 @@ from auucmax.estimators import TransformedOutcome
 from auucmax.metrics.functions import pehe
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import describe, rounded, start_line
+from experiments.models import describe, rounded, start_line, timed
 from experiments.summaries import paired
 
 NAME = "ihdp"
@@ -78,9 +77,7 @@ def probe(trial: str) -> None:
 def run(task: Task) -> Line:
     train, test = load_split(task.trial, task.split)
     model = MODELS[task.model](task.split)
-    start, start_cpu = time.perf_counter(), time.process_time()
-    model.fit(train.X, train.y, treatment=train.treatment)
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
+    _, seconds = timed(lambda: model.fit(train.X, train.y, treatment=train.treatment))
     score, effect = model.predict(test.X), _effect(test)
     line = start_line(task, parameters(task)) | {
         "pehe": pehe(effect, score),
@@ -92,8 +89,7 @@ def run(task: Task) -> Line:
         "best_auuc": true_auuc(effect, effect),
         "auuc": auuc_score(test.y, score, treatment=test.treatment),
         "treated": float(np.mean(test.treatment)),
-        "fit_seconds": seconds,
-        "cpu_seconds": cpu_seconds,
+        **seconds,
     }
     return rounded(line)
 

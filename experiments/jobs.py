@@ -8,7 +8,6 @@ part of the training rows, by AUUC of its randomised rows.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ from auucmax.data.fetch import fetch_jobs
 from auucmax.metrics.functions import policy_risk_inference
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import describe, random_auuc, rounded, start_line
+from experiments.models import describe, random_auuc, rounded, start_line, timed
 from experiments.searched import MeanLogistic
-from experiments.summaries import paired
+from experiments.summaries import Paired, paired
 
 NAME = "jobs"
 ALL, RANDOMISED = "all rows", "randomised rows"
@@ -133,9 +132,7 @@ def probe(trial: str) -> None:
 
 def run(task: Task) -> Line:
     train, test = load_split(task.trial, task.split)
-    start, start_cpu = time.perf_counter(), time.process_time()
-    model, chosen = fit(task.model, train, task.split)
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
+    (model, chosen), seconds = timed(lambda: fit(task.model, train, task.split))
     score = model.predict(test.X)
     auuc = auuc_inference(test.y, score, treatment=test.treatment)
     risk = policy_risk_inference(test.y, score, treatment=test.treatment, share=SHARES)
@@ -151,8 +148,7 @@ def run(task: Task) -> Line:
         "train_rows": train.n_rows,
         "train_randomised": int(_randomised(train).sum()),
         "test_rows": test.n_rows,
-        "fit_seconds": seconds,
-        "cpu_seconds": cpu_seconds,
+        **seconds,
     }
     return rounded(line)
 
@@ -297,32 +293,10 @@ class Curve:
         others = (self.risks.sum(axis=0) - self.risks) / (len(self.lines) - 1)
         return float(np.mean(self.risks[np.arange(len(self.lines)), others.argmin(axis=1)]))
 
-    def gap(self, differences: Any) -> Gap:
-        """Mean of a number over these splits; see :class:`Gap`."""
-        first = self.lines[0]
-        return Gap.of(differences, first["test_rows"] / first["train_randomised"])
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Mean of paired differences, half the width of its interval over splits that share rows."""
-
-    mean: float
-    half: float
-
-    @classmethod
-    def of(cls, differences: Any, ratio: float) -> Gap:
-        """``ratio``: test by training rows (Nadeau and Bengio, 2003)."""
-        d = np.asarray(differences, dtype=np.float64)
-        found = paired(d, np.zeros(len(d)), LEVEL, overlap=ratio)
-        return cls(found.mean, (found.high - found.low) / 2)
-
-    @property
-    def is_clear(self) -> bool:
-        return abs(self.mean) > self.half
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.3f} ± {self.half:.3f}"
+    def gap(self, differences: Any) -> Paired:
+        """Mean of a number over these splits, whose interval allows for rows that they share."""
+        ratio = self.lines[0]["test_rows"] / self.lines[0]["train_randomised"]
+        return paired(differences, np.zeros(len(differences)), LEVEL, overlap=ratio)
 
 
 def curves(lines: Sequence[Line], trial: str) -> dict[str, Curve]:
@@ -373,10 +347,10 @@ def _row(curve: Curve) -> list[str]:
         ", ".join(f"{a:g} to {b:g}" if a < b else f"{a:g}" for a, b in curve.ranges()),
         f"{curve.chosen_elsewhere():.3f}",
         *(f"{curve.mean[place]:.3f}" for place in shown),
-        str(curve.gap(curve.risks[:, curve.best] - curve.risks[:, -1])),
+        page.with_half(curve.gap(curve.risks[:, curve.best] - curve.risks[:, -1])),
         f"{np.mean([rule['share'] for rule in sign]):.2f}" if sign else "",
         f"{np.mean([rule['risk'] for rule in sign]):.3f}" if sign else "",
-        str(curve.gap([line["auuc"] - line["random"] for line in curve.lines])),
+        page.with_half(curve.gap([line["auuc"] - line["random"] for line in curve.lines])),
     ]
 
 

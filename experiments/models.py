@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
 from platform import python_version
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from experiments.searched import Searched, settings_of
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "lightgbm")
 SHARES = tuple(k / 10 for k in range(1, 10))  # of people treated, in the paper's Table 6
 _DIGITS = 9
+T = TypeVar("T")
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -32,9 +33,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
     """Fit, rank the test rows, and return the line."""
-    start, start_cpu = time.perf_counter(), time.process_time()
-    model.fit(train.X, train.y, treatment=train.treatment)
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
+    _, seconds = timed(lambda: model.fit(train.X, train.y, treatment=train.treatment))
     score = model.predict(test.X)
     inference = auuc_inference(test.y, score, treatment=test.treatment)
     line = start_line(task, describe(model)) | {
@@ -45,8 +44,7 @@ def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
         "train_auuc": model.score(train.X, train.y, treatment=train.treatment),
         "chosen": _chosen(model),
         "n_parameters": getattr(model, "n_parameters_", None),
-        "fit_seconds": seconds,
-        "cpu_seconds": cpu_seconds,
+        **seconds,
     }
     if np.isin(test.y, (0, 1)).all():
         risk = policy_risk_inference(test.y, score, treatment=test.treatment, share=SHARES)
@@ -73,14 +71,19 @@ def start_line(task: Task, parameters: dict[str, Any]) -> Line:
     }
 
 
-def timed_line(task: Task, parameters: dict[str, Any], numbers: Callable[[], Line]) -> Line:
-    """The line of a task whose numbers are computed here, with the seconds that it takes."""
+def timed(call: Callable[[], T]) -> tuple[T, dict[str, float]]:
+    """What a call returns, and the seconds that it takes, as a line has them."""
     start, start_cpu = time.perf_counter(), time.process_time()
-    found = numbers()
-    seconds = {
+    found = call()
+    return found, {
         "fit_seconds": time.perf_counter() - start,
         "cpu_seconds": time.process_time() - start_cpu,
     }
+
+
+def timed_line(task: Task, parameters: dict[str, Any], numbers: Callable[[], Line]) -> Line:
+    """The line of a task whose numbers are computed here, with the seconds that it takes."""
+    found, seconds = timed(numbers)
     return rounded(start_line(task, parameters) | seconds | found)
 
 

@@ -83,6 +83,11 @@ def units(difference: Paired) -> str:
     return f"{mean:+d} ({low:+d} to {high:+d})"
 
 
+def with_half(difference: Paired) -> str:
+    """Mean, and half the width of its interval."""
+    return f"{difference.mean:+.3f} ± {difference.half:.3f}"
+
+
 def with_error(difference: Paired) -> str:
     """Mean and standard error in units of .00001."""
     return f"{1e5 * difference.mean:+.0f} ({1e5 * difference.error:.0f})"

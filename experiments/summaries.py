@@ -22,6 +22,16 @@ class Paired(NamedTuple):
     p_value: float
     error: float
 
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return abs(self.mean) > self.half
+
 
 def paired(
     values: ArrayLike,

@@ -18,7 +18,7 @@ from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
 from experiments.models import describe, timed_line
-from experiments.rival_bounds import HELD_OUT_BOUNDS
+from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
 from experiments.searched import MeanLogistic
 from experiments.trials import load_split
 

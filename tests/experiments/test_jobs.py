@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from experiments import jobs
 from experiments.harness import Task
-from experiments.jobs import Curve, Gap
+from experiments.jobs import Curve
+from experiments.summaries import paired
 from scipy.stats import ttest_1samp
 from tests.experiments.made_up import made_up, rows_of
 
@@ -174,15 +175,15 @@ def test_what_is_not_above_the_lowest_need_not_be_one_range():
     assert drawn == [pytest.approx([0.0125, 0.4125]), pytest.approx([0.4875, 1.0])]
 
 
-def test_a_gap_is_wider_for_splits_that_share_rows():
+def test_an_interval_is_wider_for_splits_that_share_rows():
     values = np.array([0.1, 0.3, 0.15, 0.35])
-    alone, shared = Gap.of(values, 0.0), Gap.of(values, 0.25)
+    alone, shared = (paired(values, np.zeros(4), overlap=ratio) for ratio in (0.0, 0.25))
     low, high = ttest_1samp(values, 0).confidence_interval()
     assert (alone.mean - alone.half, alone.mean + alone.half) == pytest.approx((low, high))
     assert shared.half == pytest.approx(alone.half * np.sqrt(2))
     assert alone.is_clear
     assert not shared.is_clear
-    assert not Gap.of([0.3], 0.25).is_clear
+    assert not paired([0.3], [0.0], overlap=0.25).is_clear
 
 
 def test_the_lowest_point_and_the_share_that_is_best_elsewhere():

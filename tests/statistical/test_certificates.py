@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from experiments import progressive
 from experiments.known_populations import POPULATIONS
-from experiments.rival_bounds import HELD_OUT_BOUNDS
+from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
 
 from auucmax.certificates import betting_bound, histogram_betting_bounds
 from auucmax.metrics import BinnedLevels

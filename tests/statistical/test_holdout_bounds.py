@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from experiments.rival_bounds import HELD_OUT_BOUNDS
+from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS = 1000, 600

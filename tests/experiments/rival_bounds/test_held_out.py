@@ -4,8 +4,8 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from experiments.rival_bounds import HELD_OUT_BOUNDS
 from experiments.rival_bounds.held_out import (
+    HELD_OUT_BOUNDS,
     agarwal_fixed_bound,
     assign_blocks,
     block_bernstein_bound,
