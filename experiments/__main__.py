@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 from experiments.harness import (
@@ -37,21 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", choices=(*NAMES, "all"), help="all: one after the other")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--splits", type=int, help="at most so many splits a trial")
-    parser.add_argument(
-        "--minutes", type=float, help="stop after so long; the same command continues from there"
-    )
     parser.add_argument("--render", action="store_true", help="only write the pages from the lines")
     options = parser.parse_args(arguments)
     if options.jobs < 1 or (options.splits is not None and options.splits < 1):
         parser.error("--jobs and --splits should be at least 1")
-    if options.minutes is not None and options.minutes <= 0:
-        parser.error("--minutes should be above 0")
     os.environ.update(ONE_THREAD)
-    deadline = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     if not options.render:
         for name in NAMES if options.name == "all" else [options.name]:
             try:
-                run_experiment(name, splits=options.splits, jobs=options.jobs, deadline=deadline)
+                run_experiment(name, splits=options.splits, jobs=options.jobs)
             except KeyboardInterrupt:
                 print(f"\n{name}: stopped; the same command continues from here", file=sys.stderr)
                 return 130
@@ -67,23 +60,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_experiment(
-    name: str,
-    *,
-    splits: int | None = None,
-    jobs: int = 2,
-    folder: Path = RESULTS,
-    deadline: float | None = None,
+    name: str, *, splits: int | None = None, jobs: int = 2, folder: Path = RESULTS
 ) -> None:
     """Run the tasks of an experiment that have no line, on the trials that are there."""
     from experiments.trials import available
 
     module, path = module_of(name), results_file(name, folder)
     tasks = available(module.tasks(splits), getattr(module, "probe", None))
-    done, left = run_tasks(
-        tasks, path, run=module.run, parameters=module.parameters, jobs=jobs, deadline=deadline
-    )
-    rest = f"{left} are left: run it again" if left else "the others were there"
-    print(f"{name}: {done} of {len(tasks)} done now, {rest} ({path.name})")
+    done = run_tasks(tasks, path, run=module.run, parameters=module.parameters, jobs=jobs)
+    print(f"{name}: {done} of {len(tasks)} done now, the others were there ({path.name})")
 
 
 def draw_pictures(folder: Path, results: Path = RESULTS) -> None:

@@ -81,14 +81,14 @@ class OfPeer(UpliftEstimator):
             return np.asarray(self.score_(X), dtype=np.float64).ravel()
 
 
-def _sklift(make: Callable[[Any], Any]) -> Fit:
+def _sklift(words: str, make: Callable[[Any], Any]) -> Peer:
     """A model of scikit-uplift, made from its module of models."""
 
     def fit(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
         model = make(import_optional("sklift.models", extra="bench"))
         return model.fit(X, y.astype(int), treated.astype(int)).predict
 
-    return fit
+    return Peer("sklift", "scikit-uplift", fit, words)
 
 
 def _lightgbm() -> LGBMClassifier:
@@ -128,26 +128,14 @@ def _causal_forest(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
 
 
 PEERS = {
-    "scikit-uplift solo": Peer(
-        "sklift", "scikit-uplift", _sklift(lambda m: m.SoloModel(_lightgbm())), "SoloModel"
-    ),
-    "scikit-uplift T": Peer(
-        "sklift",
-        "scikit-uplift",
-        _sklift(lambda m: m.TwoModels(_lightgbm(), _lightgbm())),
-        "TwoModels",
-    ),
-    "scikit-uplift DDR": Peer(
-        "sklift",
-        "scikit-uplift",
-        _sklift(lambda m: m.TwoModels(_lightgbm(), _lightgbm(), method="ddr_control")),
+    "scikit-uplift solo": _sklift("SoloModel", lambda m: m.SoloModel(_lightgbm())),
+    "scikit-uplift T": _sklift("TwoModels", lambda m: m.TwoModels(_lightgbm(), _lightgbm())),
+    "scikit-uplift DDR": _sklift(
         "TwoModels, ddr_control",
+        lambda m: m.TwoModels(_lightgbm(), _lightgbm(), method="ddr_control"),
     ),
-    "scikit-uplift CT": Peer(
-        "sklift",
-        "scikit-uplift",
-        _sklift(lambda m: m.ClassTransformation(_lightgbm())),
-        "ClassTransformation",
+    "scikit-uplift CT": _sklift(
+        "ClassTransformation", lambda m: m.ClassTransformation(_lightgbm())
     ),
     "CausalML X": Peer(
         "causalml",

@@ -25,10 +25,8 @@ import importlib
 import json
 import os
 import sys
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -100,12 +98,8 @@ def run_tasks(
     run: Callable[[Task], Line],
     parameters: Callable[[Task], Any],
     jobs: int = 2,
-    deadline: float | None = None,
-) -> tuple[int, int]:
-    """Do the tasks that have no line yet, and append theirs; returns how many were done, and left.
-
-    From ``deadline`` on, a time of ``time.monotonic``, no task is begun.
-    """
+) -> int:
+    """Do the tasks that have no line yet, and append theirs; returns how many were done."""
     wanted = {task: _plain(parameters(task)) for task in tasks}
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path):
@@ -118,16 +112,13 @@ def run_tasks(
         if len(kept) < len(lines) or _is_torn(path):
             write_lines(path, kept.values())
         missing = [task for task in tasks if task not in kept]
-        begun = (task for task in missing if deadline is None or time.monotonic() < deadline)
-        done = 0
         with path.open("a", encoding="utf-8") as file, _mapper(jobs) as do:
-            for line in do(run, begun):
+            for done, line in enumerate(do(run, missing), start=1):
                 file.write(_as_text(line))
                 file.flush()
-                done += 1
                 if sys.stderr.isatty():
                     print(f"\r  {done}/{len(missing)} done", end="", file=sys.stderr, flush=True)
-    return done, len(missing) - done
+    return len(missing)
 
 
 @contextmanager
@@ -144,11 +135,8 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-Mapped = Callable[[Callable[[Task], Line], Iterable[Task]], Iterable[Line]]
-
-
 @contextmanager
-def _mapper(jobs: int) -> Iterator[Mapped]:
+def _mapper(jobs: int) -> Iterator[Callable[..., Iterable[Line]]]:
     """``map`` in this process, or over processes; lines come in the order of the tasks."""
     if jobs == 1:
         yield map
@@ -157,19 +145,8 @@ def _mapper(jobs: int) -> Iterator[Mapped]:
     before = os.environ.copy()
     os.environ.update(ONE_THREAD)
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-
-    def few_ahead(run: Callable[[Task], Line], tasks: Iterable[Task]) -> Iterator[Line]:
-        """Submit a few tasks at a time, so that a stop leaves little to wait for."""
-        waiting: deque[Future[Line]] = deque()
-        for task in tasks:
-            waiting.append(pool.submit(run, task))
-            if len(waiting) > 4 * jobs:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
     try:
-        yield few_ahead
+        yield pool.map
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         for name in ONE_THREAD.keys() - before.keys():
