@@ -197,7 +197,7 @@ def test_limits_have_the_optimum_of_a_linear_program(rows):
         return
     limits, control = np.concatenate([[money], most, -least]), np.zeros(len(uplift))
     offers = np.column_stack([worth, control]), np.column_stack([cost, control])
-    parts, _ = choose_module._solve(*offers, limits, np.zeros(len(limits)), None)
+    parts, _ = choose_module._solve(*offers, limits, None)
     assert np.sum(parts[parts > 0] * offers[0][parts > 0]) == pytest.approx(-exact.fun, abs=1e-7)
     found = choose(uplift, **options)
     assert (np.array(found.counts) <= most).all()

@@ -6,9 +6,7 @@ fractional knapsack, except for the last step, which is left out if the money pa
 
 With limits of the arms (at most, or at least, so many people) the optimum is that of a linear
 program. Its dual has a price for money and for a place in each arm, at most 2 K + 1 numbers: at the
-right prices everybody takes the arm that is best after paying for it. The prices minimise a convex
-function, the value of all money and places plus what people have left, by cutting planes; the
-answers of the people at a few hundred prices, mixed, are the optimum. With many people the prices
+right prices everybody takes the arm that is best after paying for it. With many people the prices
 come from a random part of them first. Then only people who are close to indifferent at these prices
 are solved for; if nobody else prefers another arm at the final prices, it is the optimum for all.
 """
@@ -31,11 +29,10 @@ from auucmax.metrics.allocation import Steps, arm_steps, check_costs, check_upli
 Indices = NDArray[np.intp]
 _MOST_MONEY = 1e50  # for any person or outcome, whatever the currency
 _ROUNDING = 1 + 1e-9  # sums of costs are rounded: thirty times 0.1 is not 3
-_PROGRAM_PEOPLE = 20_000  # so many are solved for at once
+_PROGRAM_PEOPLE = 2_000  # so many are solved for at once
 _PART = 16  # one in so many of more people gives the prices, or the rates, to start with
 _MANY = 262_144  # people whose steps are in memory together
 _MARGIN = 0.02  # of the money, around the cut
-_MOST_PLANES = 2_000  # far more than are ever needed
 
 
 class Choice(NamedTuple):
@@ -237,9 +234,10 @@ def _within_limits(
     ``worth`` (n, K) is minus infinity where a person may not get an arm.
     """
     control = np.zeros(len(worth))
-    worth, cost = np.column_stack([worth, control]), np.column_stack([cost, control])
-    limit = np.concatenate([[money], most, -least])
-    parts, _ = _solve(worth, cost, limit, np.zeros(len(limit)), np.random.default_rng(0))
+    unit = float(cost.max()) or 1.0  # as large as people, for a solver with seven digits
+    worth, cost = np.column_stack([worth, control]), np.column_stack([cost, control]) / unit
+    limit = np.concatenate([[money / unit], most, -least])
+    parts, _ = _solve(worth, cost, limit, np.random.default_rng(0))
     counts = parts.sum(axis=0)[:-1]
     used = np.concatenate([[(parts * cost).sum()], counts, -counts])
     if (used - limit > 1e-6 * (1 + least.max())).any():
@@ -257,112 +255,71 @@ def _net(worth: Floats, cost: Floats, prices: Floats) -> Floats:
     return worth - prices[0] * cost + np.append(of_joining - of_place, 0.0)
 
 
-def _best(net: Floats) -> Indices:
-    """Best arm of each person, -1 for the control, (n,)."""
-    return np.where(net.max(axis=1) > 0, net[:, :-1].argmax(axis=1), -1)
-
-
 def _use(arm: Indices, cost: Floats) -> Floats:
     """Amount used of each limit, (2 K + 1,)."""
     counts = np.bincount(arm + 1, minlength=cost.shape[1])[1:]
     return np.concatenate([[cost[np.arange(len(arm)), arm].sum()], counts, -counts])
 
 
-def _solve(
-    worth: Floats, cost: Floats, limit: Floats, start: Floats, rng: Generator
-) -> tuple[Floats, Floats]:
-    """Solve the relaxed problem: shares of arms (n, K + 1) and prices, from ``start``."""
-    n_people = n_asked = len(worth)
-    if n_people > _PROGRAM_PEOPLE:
-        n_some = max(_PROGRAM_PEOPLE, n_people // _PART)
-        some = rng.choice(n_people, n_some, replace=False)
-        _, start = _solve(worth[some], cost[some], limit * (n_some / n_people), start, rng)
-        # The error of a sample: some people, in the root of their number.
-        n_asked = int(8 * n_people / np.sqrt(n_some))
+def _solve(worth: Floats, cost: Floats, limit: Floats, rng: Generator) -> tuple[Floats, Floats]:
+    """Solve the relaxed problem: shares of arms (n, K + 1) and prices."""
+    n_people = len(worth)
+    if n_people <= _PROGRAM_PEOPLE:
+        return _program(worth, cost, limit)
+    n_some = max(_PROGRAM_PEOPLE, n_people // _PART)
+    some = rng.choice(n_people, n_some, replace=False)
+    _, start = _solve(worth[some], cost[some], limit * (n_some / n_people), rng)
+    net = _net(worth, cost, start)
+    second, first = np.partition(net, -2, axis=1)[:, -2:].T
+    best = np.where(first > 0, net[:, :-1].argmax(axis=1), -1)
+    # The error of a sample: some people, in the root of their number.
+    n_asked = int(8 * n_people / np.sqrt(n_some))
     while True:
-        n_asked = min(n_asked, n_people)
-        net = _net(worth, cost, start)
-        second, first = np.partition(net, -2, axis=1)[:, -2:].T
         # Those nearest to indifferent are solved for, the others get their best arm.
+        n_asked = min(n_asked, n_people)
         asked = first - second <= np.partition(first - second, n_asked - 1)[n_asked - 1]
-        best = _best(net)
         sure = np.where(asked, -1, best)
         parts = np.eye(worth.shape[1])[sure]
-        left = limit - _use(sure, cost)
-        parts[asked], start = _cutting_planes(worth[asked], cost[asked], left, start)
-        net = _net(worth, cost, start)[~asked]
+        parts[asked], prices = _program(worth[asked], cost[asked], limit - _use(sure, cost))
+        net = _net(worth, cost, prices)[~asked]
         own = net[np.arange(len(net)), best[~asked]]
         if (own >= net.max(axis=1, initial=0.0) - 1e-9 * np.abs(own)).all():
-            return parts, start
+            return parts, prices
         n_asked *= 2
 
 
-def _cutting_planes(
-    worth: Floats, cost: Floats, limit: Floats, start: Floats
-) -> tuple[Floats, Floats]:
-    """Solve by cutting planes: shares of arms (n, K + 1), and prices.
+def _program(worth: Floats, cost: Floats, limit: Floats) -> tuple[Floats, Floats]:
+    """Solve the linear program: shares of arms (n, K + 1), and prices.
 
-    With z the prices, b the limits and a_i(z) the use that person i's best arm makes of them,
-
-        D(z) = b.z + sum over i of max(0, net worth of the best arm at z)
-
-    is convex, and b - sum of a_i(z) is a slope of it. The largest of the planes found so far lies
-    below D; its minimum is the next z. Where both meet, the weights of the planes mix the answers
-    that made them into an optimum.
-
-    Only prices within ``reach`` of the best ones so far are looked at, relative to the highest, and
-    everything is measured from there: a solver that is exact to seven digits then comes ever
-    closer.
+    It has a variable for each person and arm, and one for each limit: by how much it is exceeded,
+    at a price that is paid only if there is no other way.
     """
     from scipy.optimize import linprog
+    from scipy.sparse import csr_array
 
-    n_arms = worth.shape[1] - 1
-    used = np.isfinite(limit) & ((np.arange(len(limit)) <= n_arms) | (limit < 0))
-    limit = np.where(used, limit, 0.0)
-    # Above these prices nobody would buy.
-    spread = float(np.ptp(np.where(np.isfinite(worth), worth, 0.0))) or 1.0
-    paid = cost[np.isfinite(worth) & (cost > 0)]
-    money = 2 * spread / float(paid.min(initial=np.inf))
-    bonus = 2 * (spread + money * float(cost.max()))
-    highest = used * np.repeat([money, 2 * spread, bonus], [1, n_arms, n_arms])
-    z, best = np.clip(start, 0, highest), np.zeros(len(limit))
-    lowest, reach = np.inf, 1.0
-    points: list[Floats] = []
-    slopes: list[Floats] = []
-    values: list[float] = []
-    answers: list[Indices] = []
-    for _ in range(_MOST_PLANES):
-        net = _net(worth, cost, z)
-        answers.append(_best(net))
-        points.append(z)
-        slopes.append(np.where(used, limit - _use(answers[-1], cost), 0.0))
-        values.append(float(limit @ z + net.max(axis=1).sum()))
-        if values[-1] < lowest:
-            lowest, best = values[-1], z
-        here = values + np.sum(slopes * (best - points), axis=1)
-        # The lowest point of the largest plane: the first variable is the height, in units of
-        # ``size``, the others are prices in units of ``unit``.
-        unit = np.where(highest > 0, reach * highest, 1.0)
-        size = np.abs(slopes * unit).sum(axis=1).max(initial=1e-300)
-        ends = np.minimum([best / unit, (highest - best) / unit], 1.0) * [[-1], [1]]
-        found = linprog(
-            np.eye(1, 1 + len(unit))[0],
-            A_ub=np.column_stack([-np.ones(len(slopes)), slopes * unit / size]),
-            b_ub=-(here - here.max()) / size,
-            bounds=[(None, None), *ends.T.tolist()],
-        )
-        moved = found.x[1:]
-        z = best + unit * moved
-        is_edge = reach < 1 and bool((np.abs(moved) >= 1 - 1e-9).any())
-        gap = lowest - here.max() - size * found.fun
-        if not is_edge and gap <= 1e-11 * (1 + abs(lowest)):
-            break
-        reach = min(1.0, reach * (16 if is_edge else max(8 * np.abs(moved).max(), 1 / 8)))
-    weights = np.maximum(-found.ineqlin.marginals, 0)
-    parts = np.zeros(worth.shape)
-    for weight, arm in zip(weights / weights.sum(), answers, strict=True):
-        parts[np.arange(len(arm)), arm] += weight
-    return parts, best
+    n_people, n_arms = len(worth), worth.shape[1] - 1
+    person, arm = np.nonzero(np.isfinite(worth))
+    gain, place = worth[person, arm], np.eye(n_arms + 1)[arm, :-1]
+    spread = float(np.ptp(gain)) or 1.0
+    use = np.column_stack([cost[person, arm], place, -place])
+    money = 2 / use[use[:, 0] > 0, 0].min(initial=np.inf)
+    joining = 2 + money * float(use[:, 0].max())
+    highest = np.repeat([money, 2, joining], [1, n_arms, n_arms])
+    people = csr_array((np.ones(len(gain)), (person, np.arange(len(gain)))))
+    people.resize(n_people, len(gain) + len(limit))
+    used = np.isfinite(limit)
+    found = linprog(
+        np.append(-gain / spread, highest),
+        A_ub=np.vstack([use, -np.eye(len(limit))]).T[used],
+        b_ub=limit[used],
+        A_eq=people,
+        b_eq=np.ones(n_people),
+        method="highs-ipm",  # simplex takes ten times as long
+    )
+    parts, prices = np.zeros(worth.shape), np.zeros(len(limit))
+    parts[person, arm] = found.x[: len(gain)]
+    prices[used] = -found.ineqlin.marginals * spread
+    return parts, prices
 
 
 def _rounded(parts: Floats, cost: Floats, limit: Floats) -> Indices:
@@ -370,16 +327,8 @@ def _rounded(parts: Floats, cost: Floats, limit: Floats) -> Indices:
     n_arms = parts.shape[1] - 1
     is_whole = parts.max(axis=1) > 1 - 1e-6
     arm = np.where(is_whole & (parts[:, -1] < 0.5), parts.argmax(axis=1), -1)
-    mixed = np.flatnonzero(~is_whole)
-    patterns, code = np.unique(parts[mixed].round(9), axis=0, return_inverse=True)
-    left_over = []
-    for number, pattern in enumerate(patterns):
-        people = mixed[code.ravel() == number]
-        sizes = np.floor(pattern * len(people) + 1e-6).astype(int)
-        arm[people[: sizes.sum()]] = np.repeat([*range(n_arms), -1], sizes)
-        left_over += people[sizes.sum() :].tolist()
     room = limit - _use(arm, cost)  # money, places, and people that an arm still needs if negative
-    for person in left_over:  # fewer than arms and patterns
+    for person in np.flatnonzero(~is_whole):  # no more than there are limits
         part, price = parts[person, :-1], cost[person, :-1]
         fits = (part > 1e-6) & (room[1 : n_arms + 1] >= 1) & (price <= room[0])
         # Arms that still need people first, then the larger parts.
@@ -387,9 +336,4 @@ def _rounded(parts: Floats, cost: Floats, limit: Floats) -> Indices:
         if fits[k]:
             arm[person] = k
             room -= _use(arm[[person]], cost[[person]])
-    # Costs that differ between people of one pattern can add up to more than their parts.
-    paid = cost[mixed, arm[mixed]]
-    dearest = np.argsort(-paid)
-    is_over = np.cumsum(paid[dearest]) - paid[dearest] < -room[0]
-    arm[mixed[dearest[is_over]]] = -1
     return arm
