@@ -49,6 +49,7 @@ from experiments.arena_trials import (
     load_trial,
 )
 from experiments.harness import Line, Task
+from experiments.known_populations import auuc_with_error
 from experiments.models import timed_line
 
 NAME = "arena"
@@ -258,7 +259,7 @@ def population_numbers(task: Task) -> Line:
     model = MODELS[task.model](task.split).fit(X, trial.y, treatment=trial.treatment)
     seconds = time.perf_counter() - start
     best, random = population.best_auuc, population.ate / 2
-    value, error = population.auuc_with_error(model)
+    value, error = auuc_with_error(population, model)
     assert error <= TOLERANCE * (best - random)
     return {
         "auuc": value,

@@ -20,6 +20,7 @@ from auucmax.data.synthetic import SyntheticTrial
 from experiments import page, trials
 from experiments.arm_logistic import PathTuned
 from experiments.harness import Line, Task
+from experiments.known_populations import auuc_with_error
 from experiments.models import describe, measure, rounded
 from experiments.searched import Searched
 from experiments.summaries import Scores
@@ -82,7 +83,7 @@ def tasks(splits: int | None = None) -> list[Task]:
 def probe(trial: str) -> None:
     """Raises DataNotFoundError if a file is not there; that of Criteo is looked for, not read."""
     if trial == REAL:
-        _locate(CRITEO, None, False)
+        _locate("criteo", CRITEO, None, False)
     elif trial == NEIGHBOURS:
         load_trial(trial)
 
@@ -128,7 +129,7 @@ def line_of(task: Task, train: Trial, test: Trial) -> Line:
     line = measure(task, model, train, test)
     if isinstance(train, SyntheticTrial):
         population = train.population
-        value, error = population.auuc_with_error(model)
+        value, error = auuc_with_error(population, model)
         true = {"true_auuc": value, "true_auuc_error": error, "best_auuc": population.best_auuc}
         line |= rounded(true | {"true_random": population.ate / 2})
     return line

@@ -16,6 +16,7 @@ from experiments.arena_trials import (
     Threshold,
 )
 from experiments.harness import Task
+from experiments.known_populations import auuc_with_error
 from experiments.searched import ClassMeans
 from tests.experiments.made_up import made_up, rows_of
 
@@ -185,7 +186,7 @@ def test_the_truth_of_a_threshold():
     control, treated = law.potential_means(X)
     assert control.mean() == pytest.approx(0.2, abs=0.001)
     assert (treated - control).mean() == pytest.approx(0.05, abs=0.001)
-    value, error = law.auuc_with_error(law.uplift)
+    value, error = auuc_with_error(law, law.uplift)
     assert value == pytest.approx(law.best_auuc, abs=4 * error + 1e-9)
     tau = treated - control
     ranks = (np.argsort(np.argsort(tau)) + 0.5) / len(tau)

@@ -7,7 +7,6 @@ import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -30,74 +29,59 @@ class DataNotFoundError(FileNotFoundError):
     """Raised if a data file is found neither on disk nor at its address."""
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """A data file: its possible names on disk (ours first), and its address.
-
-    Without a published ``checksum`` only the contents can be checked, when the file is read.
-    """
-
-    folder: str
-    names: tuple[str, ...]
-    url: str
-    checksum: str | None
-
-
-CRITEO = DataFile(
-    "criteo",
-    (
-        "criteo-research-uplift-v2.1.csv.gz",
-        "criteo-uplift-v2.1.csv.gz",
-        "criteo-research-uplift-v2.1.csv",
-        "criteo-uplift-v2.1.csv",
-    ),
-    "https://huggingface.co/datasets/criteo/criteo-uplift/resolve/"
-    "2424920019e49d52d72c13ac1143ec5d53af276b/criteo-research-uplift-v2.1.csv.gz",
-    "sha256:2716e1bf0fd157a93b5bf86924d9088419dfbac2022c6cd90030220634f616dc",
+#: Addresses of the files of each folder, whose names stand for the braces.
+ADDRESSES = {
+    "criteo": "https://huggingface.co/datasets/criteo/criteo-uplift/resolve/"
+    "2424920019e49d52d72c13ac1143ec5d53af276b/{}",
+    "social_pressure": "https://dataverse.yale.edu/api/access/datafile/42238",
+    "jobs": "https://www.fredjo.com/files/{}",
+    "ihdp": "https://raw.githubusercontent.com/AMLab-Amsterdam/CEVAE/"
+    "9081f863e24ce21bd34c8d6a41bf0edc7d1b65dd/datasets/IHDP/csv/{}",
+}
+# Names of a file on disk, the one at the address first. The archive of the mailings also offers the
+# same rows as CSV with labels in place of codes; both can be read.
+CRITEO = (
+    "criteo-research-uplift-v2.1.csv.gz",
+    "criteo-uplift-v2.1.csv.gz",
+    "criteo-research-uplift-v2.1.csv",
+    "criteo-uplift-v2.1.csv",
 )
+SOCIAL_PRESSURE = (
+    "GerberGreenLarimer_APSR_2008_social_pressure.tab",
+    "GerberGreenLarimer_APSR_2008_social_pressure.csv",
+    "GerberGreenLarimer_APSR_2008_social_pressure.csv.gz",
+    "social_pressure.csv.gz",
+    "social_pressure.csv",
+)
+#: sha256 of the files at the addresses. None is known for the training part of the ten splits of
+#: jobs, of which only the contents can be checked.
+CHECKSUMS = {
+    "criteo-research-uplift-v2.1.csv.gz": (
+        "2716e1bf0fd157a93b5bf86924d9088419dfbac2022c6cd90030220634f616dc"
+    ),
+    "GerberGreenLarimer_APSR_2008_social_pressure.tab": (
+        "05807bcbedaacf02ec6e6838e1b9c9b2fc99ad9d8c63f80c162991970044c6ce"
+    ),
+    "jobs_DW_bin.train.npz": "5423b107625a72e956618a2b5c119f2ee0f3c4cee4b68e156d8fb215fece80bd",
+    "jobs_DW_bin.test.npz": "613797660e3ca2d2d81267a6776ae754d527cd893c7df7a52de5d4f642663af2",
+    "jobs_DW_bin.new.10.test.npz": (
+        "11c198167ef322af50e48eb9d48857d6a76d8dea5eadfb2d60d4a82a6357e39f"
+    ),
+    "ihdp_npci_1.csv": "2bdc8b94fdf2f669b1d3d49325fd9359d88418566545003867841312a1653411",
+    "ihdp_npci_2.csv": "36db2f3d002250bc95e5214477718c939fbe7dfe8df573c4050d8b246d314042",
+    "ihdp_npci_3.csv": "bd792ce0642468195b2c3f0cd4c521378d7d52d044f153e844d151a87e067518",
+    "ihdp_npci_4.csv": "ac04602a2f052af1211347bcaff87f7bab356a4a7f42f8c6a81edede51549006",
+    "ihdp_npci_5.csv": "8f9b3ef4b66e8f9dd240c9851233f4fb483c73c25b6d23c6459c666edb9cd691",
+    "ihdp_npci_6.csv": "e05192794201c8a8fe1e4a88f12d3367d3d6b568eadb46365557661bff00712e",
+    "ihdp_npci_7.csv": "246684bfc9e1258e5bdc59c3d1c13c0694a331d1f13026ff79f6c4605e6d3678",
+    "ihdp_npci_8.csv": "6e88b890ee4ed6274b8ea4285500dd0865ab71e17010ee505f7e2a2d507c4511",
+    "ihdp_npci_9.csv": "fe959d86a37be9278ef195fbf139b2b8af1b8246b3518208cd00b295d906a98f",
+    "ihdp_npci_10.csv": "b9bce7e081f245b7689a3c2b5e4ed37162dca8cd596e0998b73ddc0ac92a4919",
+}
 CRITEO_FEATURES = [f"f{j}" for j in range(12)]
-
-# The archive also offers the same rows as CSV with labels in place of codes; both can be read.
-SOCIAL_PRESSURE = DataFile(
-    "social_pressure",
-    (
-        "GerberGreenLarimer_APSR_2008_social_pressure.tab",
-        "GerberGreenLarimer_APSR_2008_social_pressure.csv",
-        "GerberGreenLarimer_APSR_2008_social_pressure.csv.gz",
-        "social_pressure.csv.gz",
-        "social_pressure.csv",
-    ),
-    "https://dataverse.yale.edu/api/access/datafile/42238",
-    "sha256:05807bcbedaacf02ec6e6838e1b9c9b2fc99ad9d8c63f80c162991970044c6ce",
-)
 # In the archive's coded file the mailings are numbered in this order.
 MAILINGS = ("Control", "Hawthorne", "Civic Duty", "Neighbors", "Self")
 PAST_VOTES = ["g2000", "g2002", "p2000", "p2002", "p2004"]
-
-JOBS = "https://www.fredjo.com/files/"
-# sha256 of the files jobs_DW_bin.<key>.npz; none is known for the training part of the ten splits.
-JOBS_SUMS = {
-    "train": "5423b107625a72e956618a2b5c119f2ee0f3c4cee4b68e156d8fb215fece80bd",
-    "test": "613797660e3ca2d2d81267a6776ae754d527cd893c7df7a52de5d4f642663af2",
-    "new.10.test": "11c198167ef322af50e48eb9d48857d6a76d8dea5eadfb2d60d4a82a6357e39f",
-}
-IHDP = (
-    "https://raw.githubusercontent.com/AMLab-Amsterdam/CEVAE/"
-    "9081f863e24ce21bd34c8d6a41bf0edc7d1b65dd/datasets/IHDP/csv/"
-)
-# sha256 of ihdp_npci_1.csv to ihdp_npci_10.csv.
-IHDP_SUMS = (
-    "2bdc8b94fdf2f669b1d3d49325fd9359d88418566545003867841312a1653411",
-    "36db2f3d002250bc95e5214477718c939fbe7dfe8df573c4050d8b246d314042",
-    "bd792ce0642468195b2c3f0cd4c521378d7d52d044f153e844d151a87e067518",
-    "ac04602a2f052af1211347bcaff87f7bab356a4a7f42f8c6a81edede51549006",
-    "8f9b3ef4b66e8f9dd240c9851233f4fb483c73c25b6d23c6459c666edb9cd691",
-    "e05192794201c8a8fe1e4a88f12d3367d3d6b568eadb46365557661bff00712e",
-    "246684bfc9e1258e5bdc59c3d1c13c0694a331d1f13026ff79f6c4605e6d3678",
-    "6e88b890ee4ed6274b8ea4285500dd0865ab71e17010ee505f7e2a2d507c4511",
-    "fe959d86a37be9278ef195fbf139b2b8af1b8246b3518208cd00b295d906a98f",
-    "b9bce7e081f245b7689a3c2b5e4ed37162dca8cd596e0998b73ddc0ac92a4919",
-)
 
 
 def fetch_criteo(
@@ -129,9 +113,9 @@ def fetch_criteo(
     Licence of the data: CC BY-NC-SA 4.0.
     """
     check_choice(outcome, "outcome", ("visit", "conversion"))
-    path = _locate(CRITEO, data_dir, download)
     dtypes = dict.fromkeys(CRITEO_FEATURES, np.float32) | {"treatment": np.int8, outcome: np.int8}
-    with _reading(path, f"columns {listed(dtypes, 14)}"):
+    expected = f"columns {listed(dtypes, 14)}"
+    with _data_file("criteo", CRITEO, expected, data_dir, download) as path:
         table = pd.read_csv(path, usecols=list(dtypes), dtype=dtypes)
     # Taking the two columns out, rather than selecting the rest, copies no feature.
     treatment, y = table.pop("treatment").to_numpy(), table.pop(outcome).to_numpy()
@@ -172,9 +156,9 @@ def fetch_social_pressure(
     Archive, Yale, doi:10.60600/YU/CGMWNW, CC0 1.0.
     """
     check_choice(arm, "arm", ("neighbors", "self", "hawthorne", "civic", "all"))
-    path = _locate(SOCIAL_PRESSURE, data_dir, download)
     columns = ["sex", "yob", *PAST_VOTES, "hh_size"]
-    with _reading(path, f"columns {listed([*columns, 'treatment', 'voted'], 10)}"):
+    expected = f"columns {listed([*columns, 'treatment', 'voted'], 10)}"
+    with _data_file("social_pressure", SOCIAL_PRESSURE, expected, data_dir, download) as path:
         table = pd.read_csv(path, sep="\t" if path.suffix == ".tab" else ",")
         levels: dict[str, Sequence[str]] = {"sex": ("male", "female"), "treatment": MAILINGS}
         levels |= dict.fromkeys([*PAST_VOTES, "voted"], ("no", "yes"))
@@ -222,14 +206,18 @@ def fetch_jobs(
     """
     check_choice(part, "part", ("all", "train", "test"))
     split = None if split is None else check_whole(split, "split", 0, 9)
-    n_splits, k = (1, 0) if split is None else (10, split)
+    n_splits, k, prefix = (1, 0, "") if split is None else (10, split, "new.10.")
+    expected = f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"
     loaded = []
-    for name in ("train", "test") if part == "all" else (part,):
-        path = _locate(_jobs_source(split, name), data_dir, download)
-        expected = f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"
-        with _reading(path, expected), np.load(path, allow_pickle=False) as arrays:
-            x, *others = (arrays[key] for key in ("x", "t", "yf", "e"))
-        loaded.append([own[..., k] for own in (x, *others)])
+    for own in ("train", "test") if part == "all" else (part,):
+        names = [f"jobs_DW_bin.{prefix}{own}.npz"]
+        if prefix and own == "train":
+            names.append("jobs_train10_rebuilt.npz")
+        with (
+            _data_file("jobs", names, expected, data_dir, download) as path,
+            np.load(path, allow_pickle=False) as arrays,
+        ):
+            loaded.append([arrays[key][..., k] for key in ("x", "t", "yf", "e")])
     x, t, y, e = map(np.concatenate, zip(*loaded, strict=True))
     chosen = "single split" if split is None else f"split {split}"
     return Trial(
@@ -260,8 +248,9 @@ def fetch_ihdp(replication: int = 1, *, data_dir: Directory = None, download: bo
         a random part: some were removed to unbalance the arms.
     """
     replication = check_whole(replication, "replication", 1, 10)
-    path = _locate(_ihdp_source(replication), data_dir, download)
-    with _reading(path, "30 columns of numbers (t, yf, ycf, mu0, mu1, x1..x25) and no header"):
+    names = [f"ihdp_npci_{replication}.csv"]
+    expected = "30 columns of numbers (t, yf, ycf, mu0, mu1, x1..x25) and no header"
+    with _data_file("ihdp", names, expected, data_dir, download) as path:
         table = pd.read_csv(path, header=None, dtype=np.float64)
         table.columns = ["t", "yf", "ycf", "mu0", "mu1", *(f"x{j}" for j in range(1, 26))]
     return Trial(
@@ -273,19 +262,6 @@ def fetch_ihdp(replication: int = 1, *, data_dir: Directory = None, download: bo
     )
 
 
-def _ihdp_source(replication: int) -> DataFile:
-    name = f"ihdp_npci_{replication}.csv"
-    return DataFile("ihdp", (name,), IHDP + name, f"sha256:{IHDP_SUMS[replication - 1]}")
-
-
-def _jobs_source(split: int | None, part: str) -> DataFile:
-    key = part if split is None else f"new.10.{part}"
-    name = f"jobs_DW_bin.{key}.npz"
-    rebuilt = ("jobs_train10_rebuilt.npz",) if key == "new.10.train" else ()
-    checksum = f"sha256:{JOBS_SUMS[key]}" if key in JOBS_SUMS else None
-    return DataFile("jobs", (name, *rebuilt), JOBS + name, checksum)
-
-
 def _recode(column: pd.Series, levels: Sequence[str]) -> NDArray[np.intp]:
     """Positions of the values among the levels, as which they may also be numbered."""
     if not pd.api.types.is_numeric_dtype(column):
@@ -294,49 +270,55 @@ def _recode(column: pd.Series, levels: Sequence[str]) -> NDArray[np.intp]:
     return column.to_numpy(dtype=np.intp)
 
 
-def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:
-    """Find the file on disk, or download it to the first folder."""
-    given = (data_dir, os.environ.get(ENVIRONMENT), user_cache_dir("auucmax", appauthor=False))
-    folders = [Path(folder).expanduser() for folder in given if folder]
-    for folder in folders:
-        for name in source.names:
-            for path in (folder / source.folder / name, folder / name):
-                if path.is_file():
-                    return path
-    path = folders[0] / source.folder / source.names[0]
-    why, cause = "it was not to be downloaded", None
-    if allowed:
-        import pooch
-
-        keeper = pooch.create(
-            path.parent, base_url="", registry={path.name: source.checksum},
-            urls={path.name: source.url}, retry_if_failed=RETRIES,
-        )  # fmt: skip
-        # The uncompressed file: a server that compresses it would send other bytes.
-        headers = {"User-Agent": "auucmax", "Accept-Encoding": "identity"}
-        downloader = pooch.HTTPDownloader(
-            progressbar=sys.stderr.isatty(), timeout=SILENCE, headers=headers
-        )
-        try:  # a file with another checksum is a ValueError, and is not kept
-            return Path(keeper.fetch(path.name, downloader=downloader))
-        except OSError as error:  # those of the network are among them
-            why, cause = f"the download failed ({' '.join(str(error).split())})", error
-    raise DataNotFoundError(
-        f"{path.name} should be in one of {listed(map(str, folders))}, or in their folder "
-        f"{source.folder!r}, but is not; {why.rstrip('.')}. Put it at {path}, or set {ENVIRONMENT} "
-        f"to the folder that holds it. It comes from {source.url}."
-    ) from cause
-
-
 @contextmanager
-def _reading(path: Path, expected: str) -> Iterator[None]:
+def _data_file(
+    folder: str, names: Sequence[str], expected: str, data_dir: Directory, download: bool
+) -> Iterator[Path]:
+    """Context manager: the path of a file; an error while it is read names what it should have."""
+    path = _locate(folder, names, data_dir, download)
     try:
-        yield
+        yield path
     except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{path} should have {expected}; reading it gave: {error}. "
             f"Delete the file and fetch it again."
         ) from error
+
+
+def _locate(folder: str, names: Sequence[str], data_dir: Directory, download: bool) -> Path:
+    """Find the file on disk, or download it to the first place."""
+    given = (data_dir, os.environ.get(ENVIRONMENT), user_cache_dir("auucmax", appauthor=False))
+    places = [Path(place).expanduser() for place in given if place]
+    for place in places:
+        for name in names:
+            for path in (place / folder / name, place / name):
+                if path.is_file():
+                    return path
+    path = places[0] / folder / names[0]
+    url = ADDRESSES[folder].format(path.name)
+    why, cause = "it was not to be downloaded", None
+    if download:
+        import pooch
+
+        # The uncompressed file: a server that compresses it would send other bytes.
+        headers = {"User-Agent": "auucmax", "Accept-Encoding": "identity"}
+        downloader = pooch.HTTPDownloader(
+            progressbar=sys.stderr.isatty(), timeout=SILENCE, headers=headers
+        )
+        checksum = CHECKSUMS.get(path.name)
+        keeper = pooch.create(
+            path.parent, base_url="", registry={path.name: checksum}, urls={path.name: url},
+            retry_if_failed=RETRIES,
+        )  # fmt: skip
+        try:  # a file with another checksum is a ValueError, and is not kept
+            return Path(keeper.fetch(path.name, downloader=downloader))
+        except OSError as error:  # those of the network are among them
+            why, cause = f"the download failed ({' '.join(str(error).split())})", error
+    raise DataNotFoundError(
+        f"{path.name} should be in one of {listed(map(str, places))}, or in their folder "
+        f"{folder!r}, but is not; {why.rstrip('.')}. Put it at {path}, or set {ENVIRONMENT} "
+        f"to the folder that holds it. It comes from {url}."
+    ) from cause
 
 
 CONTROL = "No E-Mail"

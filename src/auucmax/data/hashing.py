@@ -29,10 +29,7 @@ def numbers_for(X: Any) -> NDArray[Any]:
         if pd.api.types.is_numeric_dtype(column):
             columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
             continue
-        try:
-            codes, levels = pd.factorize(column)  # each different value is hashed once
-        except TypeError:  # lists and the like
-            codes, levels = pd.factorize(column.astype(str))
+        codes, levels = pd.factorize(column)  # each different value is hashed once
         hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))
         # Missing values have the code -1, the last.
         columns.append(np.append(hashes.astype(np.float64), np.nan)[codes])

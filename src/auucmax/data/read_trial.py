@@ -234,12 +234,11 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         for column in dict.fromkeys((roles.id, roles.groups))
         if column is not None and kind_of(chosen[column]) in ("number", "date")
     ]
-    several = len(roles.arms) > 2
     return Trial(
         chosen[list(roles.features)],
         y,
-        np.array(roles.arms, dtype=object)[arm[kept]] if several else arm[kept].astype(np.int8),
-        control=roles.arms[0] if several else 0,
+        np.array(roles.arms, dtype=object)[arm[kept]],
+        control=roles.arms[0],
         id=named.get("id"),
         groups=named.get("group"),
         propensity=propensities(chosen, roles),

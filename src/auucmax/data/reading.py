@@ -57,7 +57,6 @@ from auucmax.data.tables import (
     list_of,
     literal,
     one_line,
-    surely_fits,
 )
 from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.encoding.kinds import MISSING_TEXTS
@@ -219,8 +218,6 @@ def _rows(
                 sql = f"FROM {COPY}"
             else:
                 sql = _sql_of(db, own, kind, name, query)
-            if surely_fits(files, kind):
-                draw, each = draw if draw is not None and draw.max_rows else None, None
             frame = read_sql(
                 db, sql, name, columns=columns, draw=draw, infer=bool(files) and kind != "database",
                 is_csv=kind == "csv", decimal=decimal, each=each,

@@ -78,18 +78,7 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
 SETTING = "AUUCMAX_MEMORY_MB"
 _PART = 4  # a table may take a quarter of the memory; a fit takes about three times as much
 _ALWAYS = 2**28  # bytes that may be used whatever is free
-#: Bytes of a table, at most, for a byte of a text file; and for one of a packed one.
-_UNFOLDED, _UNPACKED = 24.0, 240.0
 _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
-
-
-def surely_fits(files: Sequence[str], kind: str) -> bool:
-    """Whether text files are so small that memory need not be checked."""
-    n_bytes = sum(
-        os.path.getsize(file) * (_UNPACKED if file.lower().endswith((".gz", ".zst")) else _UNFOLDED)
-        for file in files
-    )
-    return kind in ("csv", "json") and _PART * n_bytes < usable_memory()
 
 
 def most_rows(some: pd.DataFrame) -> int:

@@ -301,10 +301,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if name in getattr(self, option):
                 decided = option == "categorical"
                 if kind not in kinds:
-                    words = dict.fromkeys(_PLURAL[own] for own in kinds if own != "empty")
                     raise ValueError(
-                        f"{option} should name columns of {', '.join(words)}, got "
-                        f"{_PLURAL[kind]} in {name!r}. Leave it out, or convert the column."
+                        f"{option} should name columns of other values, got {_PLURAL[kind]} in "
+                        f"{name!r}. Leave it out, or convert the column."
                     )
         if kind == "mixed" and not decided:
             raise unknown_kind(series)

@@ -19,13 +19,10 @@ from auucmax._optional import import_optional
 from auucmax._validation import listed, unknown_columns
 
 # Whole numbers and booleans with missing values: as floats or objects they would not be exact.
-_WITH_MISSING = {
-    "bool": pd.BooleanDtype(),
-    "int8": pd.Int8Dtype(), "int16": pd.Int16Dtype(),
-    "int32": pd.Int32Dtype(), "int64": pd.Int64Dtype(),
-    "uint8": pd.UInt8Dtype(), "uint16": pd.UInt16Dtype(),
-    "uint32": pd.UInt32Dtype(), "uint64": pd.UInt64Dtype(),
-}  # fmt: skip
+_WITH_MISSING = {"bool": pd.BooleanDtype()} | {
+    name.lower(): pd.api.types.pandas_dtype(name)
+    for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+}
 
 
 def frame_of(
