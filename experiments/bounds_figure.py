@@ -25,8 +25,7 @@ from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius
 from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
-from experiments.hillstrom_linear import AS_PAPER
-from experiments.models import describe, random_auuc, rounded, timed_line
+from experiments.models import as_paper, describe, random_auuc, rounded, timed_line
 from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
 from experiments.rival_bounds.pac_bayes import chromatic_pac_bayes_bound, pac_bayes_bound
 from experiments.rival_bounds.training import (
@@ -71,7 +70,7 @@ def tasks(splits: int | None = None) -> list[Task]:
 def parameters(task: Task) -> dict[str, Any]:
     slow = {"margins": rounded(MARGINS), "betting": betting_constants()}
     return (
-        describe(AS_PAPER[MODEL](0))
+        describe(as_paper(0))
         | {"splits": CHUNK, "delta": DELTA, "randomised": task.split < SLOWEST_CHUNKS}
         | (slow if task.split < SLOW_CHUNKS else {})
     )
@@ -101,7 +100,7 @@ def run_chunk(chunk: int, n_splits: int = CHUNK) -> Line:
 
 def _of_split(seed: int, *, slow: bool, slowest: bool) -> dict[str, Any]:
     train, test = load_split(TRIAL, seed, TEST_SIZE)
-    model = AS_PAPER[MODEL](seed).fit(train.X, train.y, treatment=train.treatment)
+    model = as_paper(seed).fit(train.X, train.y, treatment=train.treatment)
     score = model.predict(test.X)
     inference = auuc_inference(test.y, score, treatment=test.treatment)
     training_auuc, bounds = _training_bounds(model, train)
@@ -219,7 +218,7 @@ def _scalings() -> dict[str, dict[str, float]]:
     found = {}
     for kind in ("column-l2", "unit-rows", "min-max", "standardised"):
         rows, scale = (standard, "none") if kind == "standardised" else (X, kind)
-        model = AS_PAPER[MODEL](0).set_params(selection=None, scale=scale)
+        model = as_paper(0, selection=None, scale=scale)
         model.fit(rows, trial.y, treatment=trial.treatment)
         norm_of_w = float(np.linalg.norm(model.scaled_coef_))
         found[kind] = {"radius": float(model.radius_), "free_norm": norm_of_w}

@@ -21,7 +21,7 @@ from experiments import page, trials
 from experiments.arm_logistic import PathTuned
 from experiments.harness import Line, Task
 from experiments.known_populations import auuc_with_error
-from experiments.models import describe, measure, rounded
+from experiments.models import as_paper, describe, measure, rounded
 from experiments.searched import Searched
 from experiments.summaries import Scores
 
@@ -61,14 +61,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "SVM-DP": lambda seed: Searched("SVM-DP", random_state=seed),
     # With a treatment column: without one-hot columns the arms could not differ in level.
     "SDR": lambda seed: PathTuned("SDR, treatment column", random_state=seed),
-    "AUUC-max": lambda seed: AUUCMax(
-        "s_poly",
-        scale="column-l2",
-        grid=NORMS,
-        weights="uniform",
-        selection="bound",
-        random_state=seed,
-    ),
+    "AUUC-max": lambda seed: as_paper(seed, grid=NORMS),
     "AUUCMax()": lambda seed: AUUCMax(random_state=seed),
 }
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from auucmax import AUUCMax, TwoModels
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import describe, measure
+from experiments.models import as_paper, describe, measure
 from experiments.norm_paths import FAMILIES, RULES, Family, Rule, path_line, path_parameters
 from experiments.searched import Tuned
 from experiments.summaries import Scores, mean_ranks, paired
@@ -45,12 +45,6 @@ DEFAULT = "AUUCMax()"
 UNCONSTRAINED = "AUUCMax(selection=None)"
 
 
-def _as_paper(selection: str, seed: int) -> AUUCMax:
-    return AUUCMax(
-        scale="column-l2", grid="paper", weights="uniform", selection=selection, random_state=seed
-    )
-
-
 MODELS: dict[str, Callable[[int], Any]] = {
     REFERENCE: lambda seed: Tuned("TM", random_state=seed),
     LINEAR: lambda seed: TwoModels(LinearRegression()),
@@ -59,8 +53,8 @@ MODELS: dict[str, Callable[[int], Any]] = {
     'AUUCMax(selection="bound")': lambda seed: AUUCMax(selection="bound", random_state=seed),
     UNCONSTRAINED: lambda seed: AUUCMax(selection=None, random_state=seed),
     'AUUCMax(weights="uniform")': lambda seed: AUUCMax(weights="uniform", random_state=seed),
-    "the paper's setting, cv": lambda seed: _as_paper("cv", seed),
-    "the paper's setting, bound": lambda seed: _as_paper("bound", seed),
+    "the paper's setting, cv": lambda seed: as_paper(seed, selection="cv"),
+    "the paper's setting, bound": as_paper,
 }
 
 

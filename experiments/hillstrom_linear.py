@@ -8,12 +8,13 @@ paper's learning rates. All models of its Table 1, on the same splits: :mod:`exp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from auucmax import AUUCMax
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import describe, measure
+from experiments.models import as_paper, describe, measure
 from experiments.searched import RATES, ClassMeans, Tuned, Variant
 from experiments.summaries import Scores
 from experiments.table_1 import PAPER
@@ -32,22 +33,11 @@ def _ours(**options: Any) -> Callable[[int], AUUCMax]:
     return lambda seed: AUUCMax(random_state=seed, **options)
 
 
-def _as_paper(**changed: Any) -> Callable[[int], AUUCMax]:
-    options: dict[str, Any] = {
-        "surrogate": "s_poly",
-        "scale": "column-l2",
-        "grid": "paper",
-        "weights": "uniform",
-        "selection": "cv",
-    }
-    return _ours(**options | changed)
-
-
 def _on(scale: str, model: str, rates: Sequence[float] | None = None) -> Callable[[int], Any]:
     """A model on features of a scale, solved exactly, or by Adam at the best of these rates."""
     if model == OWN:
         adam = {} if rates is None else {"solver": "adam", "learning_rates": tuple(rates)}
-        return _as_paper(scale=scale, selection="bound", **adam)
+        return partial(as_paper, scale=scale, **adam)
     searched = (None,) if rates is None else tuple(rates)
     return lambda seed: Variant(model, rates=searched, scale=scale, random_state=seed)
 
@@ -58,7 +48,9 @@ BASELINES: dict[str, Callable[[int], Any]] = {
     CLASS_MEANS: lambda seed: ClassMeans(),
 }
 AS_PAPER = {
-    f"AUUC-max {surrogate}, {selection}": _as_paper(surrogate=surrogate, selection=selection)
+    f"AUUC-max {surrogate}, {selection}": partial(
+        as_paper, surrogate=surrogate, selection=selection
+    )
     for surrogate in ("s_poly", "s_log")
     for selection in ("cv", "bound")
 }
@@ -73,10 +65,12 @@ OURS = {
 }
 # The paper's setting with some things changed: what its place depends on.
 CHANGES = {
-    'weights="lambda"': _as_paper(weights="lambda"),
-    'scale="min-max"': _as_paper(scale="min-max"),
-    'grid="relative"': _as_paper(grid="relative"),
-    'scale="min-max", grid="relative"': _as_paper(scale="min-max", grid="relative"),
+    'weights="lambda"': partial(as_paper, selection="cv", weights="lambda"),
+    'scale="min-max"': partial(as_paper, selection="cv", scale="min-max"),
+    'grid="relative"': partial(as_paper, selection="cv", grid="relative"),
+    'scale="min-max", grid="relative"': partial(
+        as_paper, selection="cv", scale="min-max", grid="relative"
+    ),
 }
 MANY: dict[str, Callable[[int], Any]] = (
     BASELINES | AS_PAPER | OURS | CHANGES | {f"{OWN}, min-max": _on("min-max", OWN)}

@@ -29,7 +29,7 @@ from auucmax.data.fetch import fetch_jobs
 from auucmax.metrics.functions import policy_risk_inference
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import describe, random_auuc, rounded, start_line, timed
+from experiments.models import as_paper, describe, random_auuc, rounded, start_line, timed
 from experiments.searched import MeanLogistic
 from experiments.summaries import Paired, paired
 
@@ -87,12 +87,9 @@ SEARCHED: dict[str, Grid] = {
     ),
 }
 DIRECT: dict[str, Callable[[int], Any]] = {
-    "AUUC-max": lambda seed: AUUCMax(
-        "s_poly", scale="column-l2", grid=NORMS, weights="uniform", selection="bound",
-        random_state=seed,
-    ),
+    "AUUC-max": lambda seed: as_paper(seed, grid=NORMS),
     "AUUCMax()": lambda seed: AUUCMax(random_state=seed),
-}  # fmt: skip
+}
 #: From quick to slow, so that a piece of a run is whole in itself.
 MODELS = (*DIRECT, *SEARCHED)
 SHOWN_MODELS = ("AUUC-max", "AUUCMax()", "TM", "SDR", "TARNet", "GANITE")

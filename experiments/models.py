@@ -31,6 +31,15 @@ def describe(model: Any) -> dict[str, Any]:
     return settings_of(model) | searched
 
 
+def as_paper(seed: int, **changed: Any) -> AUUCMax:
+    """AUUC-max in the paper's setting, with Lambda by its bound; ``changed``: other options."""
+    options: dict[str, Any] = {
+        "surrogate": "s_poly", "scale": "column-l2", "grid": "paper", "weights": "uniform",
+        "selection": "bound",
+    }  # fmt: skip
+    return AUUCMax(**options | changed, random_state=seed)
+
+
 def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
     """Fit, rank the test rows, and return the line."""
     _, seconds = timed(lambda: model.fit(train.X, train.y, treatment=train.treatment))

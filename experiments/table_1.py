@@ -8,6 +8,7 @@ more by the paper's optimiser.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from auucmax.baselines import MinimaxLinear, UpliftLambdaMART
 from experiments import page
 from experiments.arm_logistic import PathTuned
 from experiments.harness import Line, Task
-from experiments.models import SHARES, describe, measure
+from experiments.models import SHARES, as_paper, describe, measure
 from experiments.searched import RATES, ClassMeans, Searched, Tuned, Variant
 from experiments.summaries import Scores, mean_ranks, paired
 from experiments.trials import CONVERSION, load_split
@@ -40,14 +41,6 @@ NETWORK_ROWS = 30_000  # training rows of networks, at most: about those of Hill
 Make = Callable[[int], Any]
 
 
-def _as_paper(surrogate: str, selection: str, **more: Any) -> Make:
-    """The paper's problem: its surrogate and grid, and arms that count the same."""
-    return lambda seed: AUUCMax(
-        surrogate, scale="min-max", grid="paper", weights="uniform", selection=selection,
-        random_state=seed, **more,
-    )  # fmt: skip
-
-
 LINEAR: dict[str, Make] = {
     "TM": lambda seed: PathTuned("TM", random_state=seed),
     "CVT": lambda seed: Tuned("CVT", random_state=seed),
@@ -55,10 +48,13 @@ LINEAR: dict[str, Make] = {
     "DDR": lambda seed: Tuned("DDR", random_state=seed),
     "SDR": lambda seed: Tuned("SDR", random_state=seed),
     "MML": lambda seed: MinimaxLinear(random_state=seed),
-    "AUUC-max s_poly, cv": _as_paper("s_poly", "cv"),
-    "AUUC-max s_poly, bound": _as_paper("s_poly", "bound"),
-    "AUUC-max s_log, cv": _as_paper("s_log", "cv"),
-    "AUUC-max s_log, bound": _as_paper("s_log", "bound"),
+    **{
+        f"AUUC-max {surrogate}, {selection}": partial(
+            as_paper, scale="min-max", surrogate=surrogate, selection=selection
+        )
+        for surrogate in ("s_poly", "s_log")
+        for selection in ("cv", "bound")
+    },
     "AUUCMax()": lambda seed: AUUCMax(random_state=seed),
     'AUUCMax(selection="certificate")': lambda seed: AUUCMax(
         selection="certificate", random_state=seed
@@ -79,8 +75,8 @@ BY_ADAM: dict[str, Make] = {
         )
         for model in ("TM", "CVT", "DDR", "SDR")
     },
-    "AUUC-max s_poly, bound, Adam": _as_paper(
-        "s_poly", "bound", solver="adam", learning_rates=RATES["AUUC-max"]
+    "AUUC-max s_poly, bound, Adam": partial(
+        as_paper, scale="min-max", solver="adam", learning_rates=RATES["AUUC-max"]
     ),
 }
 #: In the order of the paper's table.

@@ -17,7 +17,7 @@ from auucmax.certificates import certify
 from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
-from experiments.models import describe, timed_line
+from experiments.models import describe, random_auuc, timed_line
 from experiments.rival_bounds.held_out import HELD_OUT_BOUNDS
 from experiments.searched import MeanLogistic
 from experiments.trials import load_split
@@ -86,7 +86,7 @@ def by_rival(method: str, model: Any, test: Trial) -> list[float]:
     score, rows = model.predict(test.X), {"treatment": test.treatment}
     (bound,) = (one for one in HELD_OUT_BOUNDS if one.name == method)
     auuc = auuc_score(test.y, score, ranking=bound.ranking, **rows)
-    gain = auuc - float(test.y[test.treated].mean() - test.y[~test.treated].mean()) / 2
+    gain = auuc - random_auuc(test)
     of_gain, of_auuc = (
         bound.function(test.y, score, target=target, delta=DELTA, **rows).lower
         for target in ("gain", "auuc")

@@ -7,8 +7,7 @@ import pytest
 from experiments import bounds_figure
 from experiments.__main__ import draw_pictures
 from experiments.harness import Task, results_file, write_lines
-from experiments.hillstrom_linear import AS_PAPER
-from experiments.models import rounded, start_line
+from experiments.models import as_paper, rounded, start_line
 from experiments.trials import load_split
 from tests.experiments.made_up import rows_of
 
@@ -44,7 +43,7 @@ def test_bounds_of_a_chunk(lines):
 
 def test_known_ranges_keep_the_ranking():
     train, _ = load_split(bounds_figure.TRIAL, 0, bounds_figure.TEST_SIZE)
-    model = AS_PAPER[bounds_figure.MODEL](0).fit(train.X, train.y, treatment=train.treatment)
+    model = as_paper(0).fit(train.X, train.y, treatment=train.treatment)
     u, w = bounds_figure._in_known_ranges(model, train)
     assert np.linalg.norm(w) == pytest.approx(1)
     assert np.linalg.norm(u, axis=1).max() <= bounds_figure._known_radius()
