@@ -52,8 +52,9 @@ def test_skewed_limits_solve_the_cubic(skew):
 def test_moments_of_rows_of_powers_and_of_single_clusters_are_one():
     terms = np.random.default_rng(0).exponential(size=(40, 3))
     rows = Moments.of(terms)
-    powers = Moments.of_powers(40, [(terms**k).sum(axis=0) for k in (1, 2, 3, 4)])
-    clusters = Moments.of_clusters(terms - terms.mean(axis=0), np.full(40, 1 / 40))
+    mean = terms.mean(axis=0)
+    powers = Moments.of_powers(40, [(terms**k).sum(axis=0) for k in (1, 2, 3, 4)], mean)
+    clusters = Moments.of_clusters(terms - mean, np.full(40, 39 / 40))
     assert rows.variance == pytest.approx(40 * terms.var(axis=0, ddof=1))
     assert rows.third == pytest.approx(40 * stats.skew(terms) * terms.std(axis=0, ddof=1) ** 3)
     for other in (powers, clusters):

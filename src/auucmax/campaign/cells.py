@@ -106,7 +106,7 @@ class CellMeans:
         units, means = None, None
         if self.groups is not None:
             units = ClusterUnits(arm, np.unique(self.groups[some], return_inverse=True)[1])
-            moments = [Moments.of_clusters(units.totals(terms), units.leverage)]
+            moments = [Moments.of_clusters(units.totals(terms), units.rest)]
         elif np.isin(self.y, (0.0, 1.0)).all():
             means = [
                 ArmMean(abs(k) * m, abs(k), 1.0, n, int(np.sign(k)))

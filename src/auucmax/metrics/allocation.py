@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._errors import InputError
 from auucmax._validation import Bools, Floats
+from auucmax.metrics.intervals import ratio
 from auucmax.metrics.ranking import Indices, rank_rows
 
 _IN_CACHE = 2**15  # people whose next steps fit into the processor's cache
@@ -240,12 +241,7 @@ class Allocation:
             people = slice(first, min(first + _BLOCK, len(self.most)))
             own = slice(*np.searchsorted(self.steps.person, (people.start, people.stop)))
             steps, start, end = self.steps.take(own), self.start[own, None], self.end[own, None]
-            part = np.divide(
-                budget - start,
-                end - start,
-                out=np.zeros((len(start), len(budget))),
-                where=end > start,
-            )
+            part = ratio(budget - start, end - start)
             # Rounding must not cut off the last step; one that costs nothing is taken at once.
             part = np.where(budget >= end * (1 - 1e-12), 1.0, np.clip(part, 0.0, 1.0))
             found = np.zeros((people.stop - first, n_arms, len(budget)))

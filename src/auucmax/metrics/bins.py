@@ -27,6 +27,7 @@ from auucmax.data.reading import read_table
 from auucmax.data.tables import check_columns
 from auucmax.metrics.curves import ArmSweep
 from auucmax.metrics.inference import ClusterUnits, Support
+from auucmax.metrics.intervals import small_sample
 from auucmax.metrics.levels import Levels
 from auucmax.metrics.ranking import RANKINGS, RankedRows, RankingKind, rank_rows
 from auucmax.rows import Batch, Rows, Sample
@@ -253,8 +254,7 @@ class BinnedLevels(Levels):
             terms = np.broadcast_to(terms.sum(axis=0), terms.shape)
         own, curve = np.maximum(ranked - 1, 0.0) / (2 * totals * arms), terms / (2 * totals)
         squares = own**2 * square + 2 * own * curve * size + curve**2 * rows
-        correction = np.divide(arms, arms - 1, out=np.full_like(arms, np.nan), where=arms > 1)
-        return float(error), float(np.sqrt((squares * mixed * correction).sum()))
+        return float(error), float(np.sqrt((squares * mixed * small_sample(arms)).sum()))
 
     def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
         if share is None and ((self.low <= 0) & (self.high > 0)).any():

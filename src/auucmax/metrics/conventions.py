@@ -41,6 +41,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_rows
+from auucmax.metrics.intervals import ratio
 from auucmax.metrics.levels import Levels
 
 _SKLIFT_NOTE = "Outcome 0/1 only. A constant score gives 0, its perfect ranking 1."
@@ -240,14 +241,13 @@ def _top(
     y: Floats, treated: Bools, order: NDArray[np.intp], score: NDArray[Any] | None = None
 ) -> _Top:
     """Totals from the top of an order; with the ``score``, only where it changes."""
-    in_order = treated[order].astype(np.float64)
-    rows = np.stack([np.ones(len(y)), in_order, 1 - in_order])
-    rows = np.vstack([rows, rows[1:] * y[order]])
+    y, own = y[order], treated[order]
+    rows = np.array([np.ones(len(y)), own, ~own, own * y, ~own * y])
     totals = np.cumsum(np.pad(rows, ((0, 0), (1, 0))), axis=1)
     if score is not None:
         totals = totals[:, np.append(0, np.flatnonzero(np.diff(score[order], append=np.nan)) + 1)]
     k, t, c, y_treated, y_control = totals
-    lift = _over(y_treated, t) - _over(y_control, c)
+    lift = ratio(y_treated, t) - ratio(y_control, c)
     return _Top(
         k=k,
         treated=t,
@@ -255,13 +255,8 @@ def _top(
         v=y_treated / t[-1] - y_control / c[-1],
         lift=lift,
         g=lift * k,
-        r=y_treated - y_control * _over(t, c),
+        r=y_treated - y_control * ratio(t, c),
     )
-
-
-def _over(numerator: Floats, denominator: Floats) -> Floats:
-    """Ratio, or 0 where the denominator is 0."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
 
 
 def _ratio(numerator: float, denominator: float, what: str) -> float | str:

@@ -49,7 +49,15 @@ from scipy.special import ndtri
 
 from auucmax._validation import Bools, Floats
 from auucmax.metrics.inference import ClusterUnits, Support
-from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits, student
+from auucmax.metrics.intervals import (
+    ArmMean,
+    Moments,
+    Spread,
+    area_limits,
+    ratio,
+    small_sample,
+    student,
+)
 from auucmax.metrics.ranking import RankedRows
 from auucmax.results import Shown
 
@@ -85,7 +93,7 @@ class ArmSweep:
         if rest:
             n, total = people[-1] - n, outcome[-1] - total
         n[n <= 1e-12 * people[-1]] = 0.0  # what rounding leaves of nobody
-        return n, np.divide(total, n, out=np.full(len(shares), np.nan), where=n > 0)
+        return n, ratio(total, n, np.nan)
 
     def on_knots(self, shares: Floats) -> Floats:
         """Snap shares to knots that they miss by rounding (0.1 + 0.2 is not 0.3)."""
@@ -116,8 +124,7 @@ class ArmSegments:
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
         width = np.diff(knots[tops])[:, None]
         reach = self.share - knots[tops[:-1], None]
-        inside = np.divide(reach, width, out=(reach >= 0).astype(float), where=width > 0)
-        self.in_top: Floats = np.clip(inside, 0, 1)[::-1]
+        self.in_top: Floats = np.clip(ratio(reach, width, reach >= 0), 0, 1)[::-1]
         levels = part.starts
         first = len(part.y) - tops[1:] if levels is None else levels[len(levels) - tops[1:]]
         self.starts: NDArray[np.intp] = first[::-1]
@@ -168,16 +175,17 @@ class ArmSegments:
         found = [Moments.of(psi) for psi in self.psi(factors)]
         return Moments(*np.transpose(found))
 
-    def in_top_counts(self, chosen: Bools, *, rest: bool = False) -> Floats:
+    def in_top_counts(self, chosen: Floats, *, rest: bool = False) -> Floats:
         """Number of chosen rows (or their clusters) of the arm in each top share, (J,).
 
-        ``rest``: how many are, in part at least, below it.
+        ``chosen`` (n,): how many rows of each line are. ``rest``: how many are below it, in part at
+        least.
         """
-        own = chosen & self.own
+        own = chosen * self.own
         inside = 1 - self.in_top if rest else self.in_top
         clusters = self.part.clusters
         if clusters is None:
-            return np.asarray(self.sums(own * self.part.rows) @ inside)
+            return np.asarray(self.sums(own) @ inside)
         # A cluster counts by its row with the highest (or lowest) score, which is written last.
         rows = np.flatnonzero(own)[:: -1 if rest else 1]
         segment = np.full(int(clusters.max()) + 1, -1)
@@ -232,7 +240,7 @@ def band_of(
     moments: list[Moments],
     support: Support,
     *,
-    means: Sequence[ArmMean] | None,
+    sums: Sequence[tuple[int, Any, int]],
     counted: Floats,
     nobody: Bools,
     least: Floats,
@@ -246,8 +254,9 @@ def band_of(
     Parameters
     ----------
     covariance : (J, J) of the curve. moments : of the arms, or of all clusters.
-    means : of y M for 0/1 outcomes, of 1 - y if that is the rarer one (their signs are then
-        turned).
+    sums : for 0/1 outcomes, of each arm: its rows, the sums of z = y M and z^2, and the sign of
+        their mean in the curve. If y = 0 is the rarer outcome z is (1 - y) M, with signs turned, so
+        that limits are those of the rarer one.
     counted : (J,) how many rows or clusters the limits at a share rest on.
     nobody : (J,) where nobody is treated, which is exact.
     least : no error is below it (:func:`auucmax.metrics.inference.least_error`).
@@ -258,7 +267,15 @@ def band_of(
     before = np.maximum(np.diag(covariance), 0)
     covariance = covariance if folds is None else folds
     variance = np.maximum(np.diag(covariance), 0)
-    widening = np.sqrt(np.divide(variance, before, out=np.ones(len(share)), where=before > 0))
+    widening = np.sqrt(ratio(variance, before, 1.0))
+    means = None
+    if support.shape == "binary":
+        means = []
+        for (rows, of_z, sign), own in zip(sums, moments, strict=True):
+            # The reach of limits is scaled to the variance of the centred terms.
+            mean = ArmMean.of(rows, of_z, own.variance, sign=sign, clustered=support.clustered)
+            # The band looks farther into the tails than Wilson's limits are good for with few rows.
+            means.append(mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1)))
     declined = support.why_no_area()
     at_one = 1 if support.shape == "binary" else support.least_in_top
     alone, held = (
@@ -302,17 +319,6 @@ def band_of(
         declined=declined,
         shares=shares,
     )
-
-
-def curve_mean(rows: int, sums: Any, sign: int, variance: Floats, support: Support) -> ArmMean:
-    """Mean of z = y M over an arm's rows, from the sums of z and z^2.
-
-    Of z = (1 - y) M where y = 0 is the rarer outcome, so that limits are those of the rarer one.
-    Their reach is scaled to the variance of the centred terms, which is that of neither mean.
-    """
-    mean = ArmMean.of(rows, sums, variance, sign=sign, clustered=support.clustered)
-    # The band looks farther into the tails than Wilson's limits are good for with few rows.
-    return mean._replace(inflation=mean.inflation * rows / max(rows - 1, 1))
 
 
 def fewest(support: Support, rows: Floats, some: Floats, others: Floats) -> Floats:
@@ -417,12 +423,13 @@ def risk_table(
     q, in_top = cells[0].share, cells[0].in_top
     inside = np.stack([in_top, 1 - in_top])
     chance, rows, mean = policy_cells(sweep, q)
-    scale = np.divide(chance, rows, out=np.zeros_like(rows), where=rows > 0)
-    # With bins only 0/1 outcomes show who responded, and there it is not needed.
-    chosen = np.ones(len(part.y), bool), part.y != 0 if part.responds is None else part.responds
+    scale = ratio(chance, rows)
     # Rows or clusters of each cell, and those that responded, (2, 2, J).
     counted = np.array(
-        [[cell.in_top_counts(own, rest=not cell.arm) for own in chosen] for cell in cells]
+        [
+            [cell.in_top_counts(own, rest=not cell.arm) for own in (part.rows, part.responders)]
+            for cell in cells
+        ]
     )
     tilt = mean[1] - mean[0]  # D
     if not fixed_cut:
@@ -450,26 +457,22 @@ def risk_table(
             powers = [(totals[-1] ** p).sum(axis=0) for p in (2, 3, 4)]
             variance = powers[0]
             own = Moments.of_sums(int(np.count_nonzero(units.sizes[1 - k])), *powers)
-        correction = np.divide(counts, counts - 1, out=np.full(len(q), np.nan), where=counts >= 2)
-        corrections.append(np.where(chance[k] > 0, correction, 1.0))
+        corrections.append(np.where(chance[k] > 0, small_sample(counts), 1.0))
         own = own._replace(units=counts, variance=variance * corrections[k])
         moments.append(own)
         # The mean of 0/1 outcomes in the cell times its chance, for score limits.
         n = np.where(rows[k] > 0, rows[k], 1.0)
-        asked = np.where(chance[k] > 0, chance[k], 1.0)
-        ones = np.maximum(mean[k], 0.0) * n
+        total = chance[k] * np.maximum(mean[k], 0.0) * n
         of_cell = ArmMean.of(
-            n, (ones, ones), own.variance / asked**2, sign=-1, clustered=support.clustered
+            n, (total, chance[k] * total), own.variance, sign=-1, clustered=support.clustered
         )
-        means.append(of_cell._replace(mean=chance[k] * of_cell.mean, size=chance[k]))
+        means.append(of_cell._replace(size=chance[k]))
     if units is not None and not units.within_arms:
         # Totals of clusters that have rows in both arms. Their degrees of freedom are Welch's:
         # cells count by their part in the variance.
         degrees = np.minimum(Spread.of(moments).welch, units.n_clusters - 1)
-        largest = np.zeros_like(totals[0])
-        for k in (0, 1):
-            touched = (units.sizes[1 - k] > 0)[:, None] & (chance[k] > 0)
-            largest = np.maximum(largest, np.where(touched, corrections[k], 0.0))
+        touched = (units.sizes[::-1, :, None] > 0) & (chance[:, None] > 0)
+        largest = np.where(touched, np.array(corrections)[:, None], 0.0).max(axis=0)
         d = np.sqrt(largest) * (totals[0] + totals[1])
         square = (d * d).sum(axis=0)
         n_counted = np.maximum(counted[:, 0].sum(axis=0), 1)
@@ -483,12 +486,12 @@ def risk_table(
         means=means if is_binary else None,
     )  # fmt: skip
     fewest = np.where(chance[:, None] > 0, counted, np.inf).min(axis=0)
-    reasons = [support.why_no_risk(*few) for few in fewest.T.tolist()]
     # Score limits do without an error; rounding leaves something of no error.
     flat = (error <= 1e-12 * np.abs(1 - risk)) & (not is_binary)
     still = "the outcomes that the rule counts do not vary, so the error is unknown"
-    reasons = [why or (still if none else None) for why, none in zip(reasons, flat, strict=True)]
-    known = np.array([why is None for why in reasons])
-    return np.array([q, risk, error, *(np.where(known, end, np.nan) for end in ends)]), tuple(
-        reasons
+    reasons = tuple(
+        support.why_no_risk(*few) or (still if is_flat else None)
+        for few, is_flat in zip(fewest.T.tolist(), flat, strict=True)
     )
+    known = np.array([why is None for why in reasons])
+    return np.array([q, risk, error, *np.where(known, ends, np.nan)]), reasons

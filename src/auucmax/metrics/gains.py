@@ -56,15 +56,15 @@ from auucmax.metrics.allocation import (
     check_costs,
     check_uplifts,
 )
-from auucmax.metrics.curves import UpliftBand, band_of, curve_mean, fewest
+from auucmax.metrics.curves import UpliftBand, band_of, fewest
 from auucmax.metrics.inference import (
     AUUCDifference,
     ClusterUnits,
-    rarer_outcome,
     student_test,
     support_of_rows,
 )
-from auucmax.metrics.intervals import Moments, Spread
+from auucmax.metrics.intervals import Moments, Spread, ratio, small_sample
+from auucmax.metrics.ranking import rarer_outcome
 
 N_BUDGETS = 101  #: of a curve, at equal distances
 #: An arm whose part in the gain cannot vary by more than this part of the standard error needs no
@@ -179,12 +179,11 @@ class Gains:
         random = shares @ rows.effects
         self.random_gain = random[:size]
         # A budget that pays for everything cuts nothing.
-        inside = (right > left) & (budget < most * (1 - 1e-12))
+        inside = budget < most * (1 - 1e-12)
         self._slopes = [
-            np.divide(own[2 * size :] - own[size : 2 * size], right - left, where=inside,
-                      out=np.zeros(size))
+            ratio(own[2 * size :] - own[size : 2 * size], (right - left) * inside)
             for own in (curve, random)
-        ]  # fmt: skip
+        ]
 
     def terms(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield blocks of row terms (people, J): of the allocation, and of random targeting."""
@@ -222,19 +221,8 @@ class Gains:
         """
         rows, support = self.rows, self.rows.support
         moments, covariance = self._moments(own for own, _ in self.terms())
-        means, folds = None, None
-        if support.shape == "binary":
-            sizes = np.bincount(rows.arm).tolist()
-            means = [
-                curve_mean(
-                    sizes[k],
-                    self._z[:, k],
-                    self._sign if k else -self._sign,
-                    own.variance,
-                    support,
-                )
-                for k, own in zip((*range(1, rows.n_arms + 1), 0), moments, strict=True)
-            ]
+        sizes = np.bincount(rows.arm).tolist()
+        folds = None
         if cross_fitted:
             folds = covariance + self._moments(own - mixed for own, mixed in self.terms())[1]
         return band_of(
@@ -243,7 +231,10 @@ class Gains:
             covariance,
             moments,
             support,
-            means=means,
+            sums=[
+                (sizes[k], self._z[:, k], self._sign if k else -self._sign)
+                for k in (*range(1, rows.n_arms + 1), 0)
+            ],
             counted=self.counted(np.sqrt(np.maximum(np.diag(covariance), 0))),
             nobody=self.shares.sum(axis=1) == 0,
             least=support.deviation[0] * np.sqrt(self._squares),
@@ -302,20 +293,17 @@ class Gains:
                 some = psi[rows.arm[people] == k]
                 second[k] += some.T @ some
                 powers[k] += np.array([p.sum(axis=0) for p in accumulate([some] * 4, np.multiply)])
-        means = np.array([own[0] / n for own, n in zip(powers, sizes, strict=True)])
+        means = [rows.is_centred * own[0] / n for own, n in zip(powers, sizes, strict=True)]
         if units is not None:
-            if rows.is_centred:
-                totals -= units.sizes.T @ means
+            totals -= units.sizes.T @ np.array(means)
             return units.moments(totals), units.covariance(totals)
         moments = []
         covariance: Any = 0.0
         for k in (*range(1, len(sizes)), 0):
             n = int(sizes[k])
-            moments.append(Moments.of_sums(n, *powers[k][1:]))
-            if rows.is_centred:
-                second[k] -= n * np.outer(means[k], means[k])
-                moments[-1] = Moments.of_powers(n, powers[k])
-            covariance = covariance + second[k] * (n / (n - 1) if n > 1 else np.nan)
+            moments.append(Moments.of_powers(n, powers[k], means[k]))
+            around = second[k] - n * np.outer(means[k], means[k])
+            covariance = covariance + around * small_sample(n)
         return moments, covariance
 
     def counted(self, error: Floats, average: Floats | None = None) -> Floats:
@@ -338,13 +326,13 @@ class Gains:
         # The variance of an arm's part is at most its share / rows of the arm and of the control,
         # times the largest residual squared. Rows of unequal weights count as fewer.
         squares = np.bincount(rows.arm, rows.weight**2)
-        residual = np.divide(rows.own, rows.weight, where=rows.weight > 0, out=0 * rows.own)
+        residual = ratio(rows.own, rows.weight)
         largest = shares.T * (squares[1:, None] + squares[0]) * np.abs(residual).max() ** 2
         part = np.where(rows.n_arms * largest <= (SMALL_PART * error) ** 2, 0.0, largest)
         # Arms count by their parts in the variance, as in Welch's degrees of freedom.
         with np.errstate(divide="ignore", invalid="ignore"):
             lost = np.where(part > 0, part / np.maximum(found, 0.0), 0.0).sum(axis=0)
-            return np.asarray(np.where(lost > 0, part.sum(axis=0) / lost, np.inf))
+        return np.asarray(ratio(part.sum(axis=0), lost, np.inf))
 
 
 def budget_curve(

@@ -39,7 +39,7 @@ from scipy.special import stdtr, stdtrit
 
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.metrics.intervals import ArmMean, Moments, Spread
-from auucmax.metrics.ranking import RankedRows, RankingKind, arm_sums
+from auucmax.metrics.ranking import RankedRows, RankingKind, arm_sums, rarer_outcome
 from auucmax.results import Shown
 
 Clusters = NDArray[np.intp]
@@ -225,7 +225,7 @@ SKEWED = 1.0
 UNEQUAL = 1.5  # the part of a row in the mean of its arm over that of another, from which it tells
 
 
-def effective_share(contrast: Floats, rows: Floats) -> float:
+def effective_share(contrast: Floats, rows: Floats | Bools) -> float:
     """Effective share of the rows in a sum of c y; infinite from one half on.
 
     ``contrast`` has c of each line: a weight, or by how much a rank is above the middle, or above
@@ -340,9 +340,13 @@ class ClusterUnits:
         return np.asarray(np.bincount(self.clusters, psi - means.take(self.arm)), np.float64)
 
     @cached_property
-    def leverage(self) -> Floats:
-        """Each cluster's share of an arm's rows (the largest, if in several arms)."""
-        return np.asarray((self.sizes / self.sizes.sum(axis=1, keepdims=True)).max(axis=0))
+    def rest(self) -> Floats:
+        """1 - h, with h the cluster's part of an arm's rows (the largest, if in several arms).
+
+        Not a number for a cluster that has them all, which is no evidence.
+        """
+        h = (self.sizes / self.sizes.sum(axis=1, keepdims=True)).max(axis=0)
+        return np.where(h < 1, 1 - h, np.nan)
 
     def moments(self, totals: Floats) -> list[Moments]:
         """Moments of cluster totals (G,) or (G, J), by arm, control last.
@@ -352,12 +356,11 @@ class ClusterUnits:
         groups = [*(self.sizes[1:] > 0), self.sizes[0] > 0]
         if not self.within_arms:
             groups = [np.ones(self.n_clusters, dtype=bool)]
-        return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
+        return [Moments.of_clusters(totals[own], self.rest[own]) for own in groups]
 
     def covariance(self, totals: Floats) -> Floats:
         """Covariance (J, J) of sums of cluster ``totals`` (G, J)."""
-        kept = np.where(self.leverage < 1, 1 - self.leverage, np.nan)
-        return np.asarray((totals.T / kept) @ totals)
+        return np.asarray((totals.T / self.rest) @ totals)
 
 
 def support_of_rows(
@@ -386,15 +389,15 @@ def support_of_rows(
         skewness = float((d**3).mean()) / variance**1.5 if variance > 0 else 0.0
         shape = "skewed" if abs(skewness) >= SKEWED else "even"
 
-    def count(chosen: Bools) -> int:
+    def count(chosen: Bools | bool) -> tuple[int, ...]:
+        """Chosen rows (or their clusters) of each arm."""
+        found = [rows & chosen for rows in members]
         if units is not None:
-            chosen = np.bincount(units.clusters[chosen]) > 0
-        return int(np.count_nonzero(chosen))
+            found = [np.bincount(units.clusters[rows]) > 0 for rows in found]
+        return tuple(int(np.count_nonzero(rows)) for rows in found)
 
     responds = rarer_outcome(y) if responds is None else responds
-    own = tuple(count(rows) for rows in members)
-    some = tuple(count(rows & responds) for rows in members)
-    others = tuple(count(rows & ~responds) for rows in members)
+    own, some, others = count(True), count(responds), count(~responds)
     heavy = (np.inf, 0)
     weight = np.ones(len(y)) if arm_weight is None else arm_weight
     if arm_weight is not None:
@@ -404,29 +407,19 @@ def support_of_rows(
             sizes = weight[rows]
             if units is not None:
                 sizes = np.bincount(units.clusters[rows], sizes)
-                sizes = sizes[sizes > 0]
-            carried.append(n * effective_share(sizes / sizes.max(), np.ones(len(sizes))))
-        if np.isfinite(min(carried)):
-            heavy = (min(carried), FEW_OF_ARM if binary else FEW if shape == "even" else FEW_SKEWED)
-    whole = within = False
+            # None of infinitely many is not a number.
+            carried.append(max(n, 1e-9) * effective_share(sizes / sizes.max(), sizes > 0))
+        heavy = (min(carried), FEW_OF_ARM if binary else FEW if shape == "even" else FEW_SKEWED)
+    deviations = (0.0, 0.0)
     if shape == "skewed" and not binary:
         # Whether rows have unequal parts in the means: all of them, and those of one arm. One arm
         # matters for the gain: else both ends of its ranks count equally, and the skewness of their
         # outcomes cancels.
         part = weight / np.bincount(arm, weight).take(arm)
-        whole, within = (
-            any(some.max() >= UNEQUAL * some.min() for some in groups)
-            for groups in ([part], [part[rows] for rows in members])
-        )
-    deviations = deviation * whole, deviation * within
+        least, most = np.transpose([(part[rows].min(), part[rows].max()) for rows in members])
+        whole, within = most.max() >= UNEQUAL * least.min(), (most >= UNEQUAL * least).any()
+        deviations = deviation * whole, deviation * within
     return Support(shape, own, some, others, units is not None, heavy, deviations)
-
-
-def rarer_outcome(y: Floats) -> Bools:
-    """Rows with a non-zero outcome; for 0/1 outcomes, with the rarer one."""
-    found = y != 0
-    is_common = 2 * int(np.count_nonzero(found)) > len(y)
-    return ~found if is_common and bool((y[found] == 1).all()) else found
 
 
 def interval_around(

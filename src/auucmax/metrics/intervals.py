@@ -56,10 +56,12 @@ class Moments(NamedTuple):
         return cls.of_sums(len(d), *(np.einsum("i...,i...->...", *pair) for pair in pairs))
 
     @classmethod
-    def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
-        """Moments from the sums of the first four powers of the terms."""
+    def of_powers(cls, units: int, powers: Sequence[Number], mean: Number) -> Self:
+        """Moments from the sums of the first four powers of the terms.
+
+        ``mean`` is that of the terms; 0 takes them as they are.
+        """
         first, second, third, fourth = powers
-        mean = first / max(units, 1)
         return cls.of_sums(
             units,
             np.maximum(second - mean * first, 0.0),
@@ -70,21 +72,19 @@ class Moments(NamedTuple):
     @classmethod
     def of_sums(cls, units: int, second: Number, third: Number, fourth: Number) -> Self:
         """Moments from sums of d^2, d^3 and d^4, d = deviation from the mean."""
-        correction = units / (units - 1) if units > 1 else np.nan
+        correction = small_sample(units)
         spare = np.maximum(fourth - second * second / max(units, 1), 0.0)
         return cls(units, second * correction, third * correction**1.5, spare)
 
     @classmethod
-    def of_clusters(cls, totals: Floats, leverage: Floats) -> Self:
+    def of_clusters(cls, totals: Floats, rest: Floats) -> Self:
         """Moments of cluster totals, (G,) or (G, J), which add up to 0.
 
-        ``leverage`` (G,) is the part of the arm's rows that a cluster has, h. A total varies less
-        than it should, since its own rows made the mean: each square is divided by 1 - h (Bell and
-        McCaffrey 2002, CR2). For clusters of one size that is G / (G - 1).
+        ``rest`` (G,) is 1 - h, with h the part of the arm's rows that a cluster has. A total varies
+        less than it should, since its own rows made the mean: each square is divided by 1 - h (Bell
+        and McCaffrey 2002, CR2). For clusters of one size that is G / (G - 1).
         """
-        # One that has them all is no evidence.
-        kept = np.where(leverage < 1, 1 - leverage, np.nan)
-        d = totals / np.sqrt(kept).reshape(-1, *[1] * (totals.ndim - 1))
+        d = totals / np.sqrt(rest).reshape(-1, *[1] * (totals.ndim - 1))
         square, plain = d * d, totals * totals
         spare = (plain * plain).sum(axis=0) - plain.sum(axis=0) ** 2 / len(totals)
         third = (square * d).sum(axis=0)
@@ -110,9 +110,15 @@ class Spread(NamedTuple):
         variance, third, fourth = (sum(own) for own in zip(*(arm[1:] for arm in arms), strict=True))
         loss: Any = sum(arm.variance**2 / np.maximum(arm.units - 1, 1) for arm in arms)
         error = np.sqrt(variance)
-        welch = _ratio(variance**2, loss, _MOST_DEGREES)
-        kurtosis = _ratio(2 * variance**2, fourth, _MOST_DEGREES)
-        skew = _ratio(third, error**3, 0.0)
+        # Not a number stays what it is.
+        kurtosis, welch, skew = (
+            np.clip(ratio(above, below, otherwise), -_MOST_DEGREES, _MOST_DEGREES)
+            for above, below, otherwise in (
+                (2 * variance**2, fourth, _MOST_DEGREES),
+                (variance**2, loss, _MOST_DEGREES),
+                (third, error**3, 0.0),
+            )
+        )
         return cls(error, skew, np.maximum(np.minimum(kurtosis, welch), 1.0), welch)
 
 
@@ -150,7 +156,7 @@ class ArmMean(NamedTuple):
         total, square = sums
         own = np.maximum(square - total**2 / rows, 0.0) / (rows * np.maximum(rows - 1, 1))
         least, most = _INFLATION
-        inflation = np.clip(_ratio(variance, own, 1.0), least, np.inf if clustered else most)
+        inflation = np.clip(ratio(variance, own, 1.0), least, np.inf if clustered else most)
         size = (square + pseudo[1]) / (total + pseudo[0])
         return cls(total / rows, size, inflation, rows, sign)
 
@@ -256,9 +262,13 @@ def student(multiple: Number, degrees: Number) -> Number:
     return -stdtrit(degrees, ndtr(-np.asarray(multiple)))[()]
 
 
-def _ratio(above: Number, below: Number, otherwise: float) -> Number:
-    """Ratio of at most 1e9; ``otherwise`` where the denominator is 0."""
+def ratio(above: Number, below: Number, otherwise: Number = 0.0) -> Number:
+    """Ratio of numbers; ``otherwise`` where the denominator is not positive."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        found = np.where(np.greater(below, 0), np.divide(above, below), otherwise)
-    # Not a number stays what it is.
-    return np.clip(found, -_MOST_DEGREES, _MOST_DEGREES)[()]
+        found: Any = np.where(np.greater(below, 0), np.divide(above, below), otherwise)
+    return found[()]
+
+
+def small_sample(n: Number) -> Number:
+    """n / (n - 1), which corrects a variance for the mean taken; NaN for one term."""
+    return ratio(n, np.subtract(n, 1), np.nan)

@@ -37,14 +37,21 @@ from auucmax.metrics.curves import (
     UpliftBand,
     allowing_for_folds,
     band_of,
-    curve_mean,
     fewest,
     policy_cells,
     risk_table,
 )
 from auucmax.metrics.inference import AUUCDifference, AUUCInference, ClusterUnits, Support
-from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits, student
-from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, sorted_rows
+from auucmax.metrics.intervals import (
+    ArmMean,
+    Moments,
+    Spread,
+    area_limits,
+    ratio,
+    small_sample,
+    student,
+)
+from auucmax.metrics.ranking import Indices, RankedRows, RankingKind, rarer_outcome, sorted_rows
 
 
 class RowOptions(TypedDict, total=False):
@@ -116,7 +123,7 @@ class Levels:
         responds = None
         if outcome_model is not None:
             y = check_column(y, "y")
-            responds = inference.rarer_outcome(y)
+            responds = rarer_outcome(y)
             y = y - check_column(outcome_model, "outcome_model", len(y))
         scored = check_rows(y, score, treatment=treatment, score_name=score_name, **rows)
         clusters = None if groups is None else check_groups(groups, len(scored.y))
@@ -172,7 +179,7 @@ class Levels:
     @property
     def arm_rows(self) -> tuple[int, int]:
         """Number of control and of treated rows."""
-        return self.ranked.arm_rows[False], self.ranked.arm_rows[True]
+        return self.ranked.arm_rows
 
     def auuc(self, ranking: RankingKind = "joint") -> float:
         """:func:`auuc_score` of the rows."""
@@ -258,7 +265,7 @@ class Levels:
         if full:
             return [Moments.of(psi[ranked.treated == arm]) for arm in (True, False)]
         variances = ranked.sum_variances(psi, slope)
-        return [Moments(ranked.arm_rows[arm], variances[arm]) for arm in (True, False)]
+        return [Moments(ranked.arm_rows[arm], variances[arm]) for arm in (1, 0)]
 
     def _test(
         self,
@@ -339,8 +346,8 @@ class Levels:
         """:func:`qini_curve`: shares and values where the score changes."""
         sweep = ArmSweep(self.ranked)
         treated, control = sweep.people[True], sweep.people[False]
-        ratio = np.divide(treated, control, out=np.zeros_like(treated), where=control > 0)
-        return sweep.share, (sweep.outcome[True] - sweep.outcome[False] * ratio) / treated[-1]
+        scaled = sweep.outcome[False] * ratio(treated, control)
+        return sweep.share, (sweep.outcome[True] - scaled) / treated[-1]
 
     def qini(self) -> float:
         """:func:`qini_score` of the rows."""
@@ -369,34 +376,42 @@ class Levels:
         # A tied level stays whole: it goes where its middle lies.
         number = np.minimum(((1 - rows.middle_ranks()) * bins).astype(int), bins - 1)
 
-        def sums(values: Floats) -> Floats:
-            return np.asarray(np.bincount(number, values, minlength=bins), np.float64)
+        cell = number + bins * rows.treated
 
-        columns = {"rows": sums(rows.rows).astype(np.intp)}
-        averages, moments, means, few = {}, [], [], np.zeros(bins, bool)
-        for arm, sign, name in ((True, 1, "treated"), (False, -1, "control")):
-            own = rows.treated == arm
-            n = sums(rows.rows * own)
-            people = sums(rows.arm_presence(arm))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                mean = sums(rows.arm_outcome(arm)) / people
-                squares = sums(own * rows.squares_around(np.nan_to_num(mean)[number]))
-                moments.append(Moments(n, squares / people**2 * n / (n - 1)))
-            columns[name] = n.astype(np.intp)
-            averages[f"mean_{name}"] = mean
-            means.append(ArmMean(mean, 1.0, 1.0, np.maximum(n, 1), sign))
-            if support.shape == "skewed":
-                few |= sums(own * (rows.y != 0)) < support.least_in_top
-        uplift = means[0].mean - means[1].mean
+        def sums(values: Floats | Bools) -> Floats:
+            """Sums over the control (0) and the treated (1) rows of each bin, (2, bins)."""
+            return np.bincount(cell, values, 2 * bins).astype(float).reshape(2, bins)
+
+        n, people = sums(rows.rows), sums(rows.arm_weight)
+        mean = ratio(sums(rows.outcome), people, np.nan)
+        squares = sums(rows.squares_around(np.nan_to_num(mean).ravel()[cell]))
+        variance = ratio(squares, people**2, np.nan) * small_sample(n)
+        means = None
+        if support.shape == "binary":
+            means = [
+                ArmMean(mean[arm], 1.0, 1.0, np.maximum(n[arm], 1), sign)
+                for arm, sign in ((1, 1), (0, -1))
+            ]
+        uplift = mean[1] - mean[0]
         ends = area_limits(
-            uplift, moments, ndtri(0.5 + level / 2), support,
-            means=means if support.shape == "binary" else None,
-            degrees=np.maximum(np.minimum(columns["treated"], columns["control"]) - 1, 1),
+            uplift, [Moments(n[arm], variance[arm]) for arm in (1, 0)], ndtri(0.5 + level / 2),
+            support, means=means, degrees=np.maximum(n.min(axis=0) - 1, 1),
         )  # fmt: skip
-        lower, upper = (np.where(few, np.nan, end) for end in ends)
-        error = np.sqrt(moments[0].variance + moments[1].variance)
-        averages |= {"uplift": uplift, "standard_error": error, "lower": lower, "upper": upper}
-        return pd.DataFrame(columns | averages, index=pd.RangeIndex(1, bins + 1, name="bin"))
+        few = (sums(rows.y != 0) < support.least_in_top).any(axis=0) & (support.shape == "skewed")
+        lower, upper = np.where(few, np.nan, ends)
+        counts = n.astype(np.intp)
+        table = {
+            "rows": counts.sum(axis=0),
+            "treated": counts[1],
+            "control": counts[0],
+            "mean_treated": mean[1],
+            "mean_control": mean[0],
+            "uplift": uplift,
+            "standard_error": np.sqrt(variance.sum(axis=0)),
+            "lower": lower,
+            "upper": upper,
+        }
+        return pd.DataFrame(table, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
     def band(
         self,
@@ -439,41 +454,27 @@ class Levels:
                 if units is not None:
                     totals += segments.cluster_totals(factors, units)
                 else:
-                    correction = rows / (rows - 1) if rows > 1 else np.nan
-                    own = segments.covariance(factors) * correction
+                    own = segments.covariance(factors) * small_sample(rows)
                     covariance += own
                     moments.append(Moments(rows, np.maximum(np.diag(own), 0)))
                     if part.squares is None and not is_binary:
                         moments[-1] = segments.moments(factors)
-                n = segments.in_top_counts(np.ones(len(part.y), bool))
-                won = segments.sums(part.arm_outcome(arm))
                 if is_binary:
+                    won = segments.sums(part.arm_outcome(arm))
                     rare = won if centre <= 0.5 else segments.rows() - won
                     turned = sign if centre <= 0.5 else -sign
                     sums.append((rows, (rare @ in_top, rare @ in_top**2), turned))
-                # With bins, responders are known for 0/1 outcomes only, and needed for these.
-                some, others = won @ in_top, n - won @ in_top
-                if part.squares is None:
-                    chosen = part.responds
-                    if chosen is None:
-                        chosen = inference.rarer_outcome(part.y)
-                    some, others = (segments.in_top_counts(own) for own in (chosen, ~chosen))
-                counted.append((n, some, others))
+                kinds = part.rows, part.responders, part.rows - part.responders
+                counted.append([segments.in_top_counts(chosen) for chosen in kinds])
         if units is not None:
             moments, covariance = units.moments(totals), units.covariance(totals)
-        means = None
-        if is_binary:
-            means = [
-                curve_mean(*of_arm, own.variance, support)
-                for of_arm, own in zip(sums, moments, strict=True)
-            ]
         return band_of(
             grid,
             uplift,
             covariance,
             moments,
             support,
-            means=means,
+            sums=sums,
             counted=fewest(support, *np.moveaxis(np.array(counted), 1, 0)),
             nobody=grid == 0,
             least=support.deviation[0] * np.sqrt(squares),

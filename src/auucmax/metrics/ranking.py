@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice
+from auucmax.metrics.intervals import small_sample
 
 Indices = NDArray[np.intp]
 RankingKind = Literal["joint", "separate"]
@@ -91,11 +92,18 @@ def rank_rows(score: Floats) -> Ranking:
     return Ranking(order, None if len(starts) == len(score) else starts)
 
 
-def arm_sums(values: Floats, treated: Bools) -> dict[bool, float]:
-    """Sums by arm."""
+def arm_sums(values: Floats, treated: Bools) -> tuple[float, float]:
+    """Sums over the control and the treated lines."""
     # Not np.dot: its threads cost more than they save on so little.
     of_treated = float((values * treated).sum())
-    return {True: of_treated, False: float(values.sum()) - of_treated}
+    return float(values.sum()) - of_treated, of_treated
+
+
+def rarer_outcome(y: Floats) -> Bools:
+    """Rows with a non-zero outcome; for 0/1 outcomes, with the rarer one."""
+    found = y != 0
+    is_common = 2 * int(np.count_nonzero(found)) > len(y)
+    return ~found if is_common and bool((y[found] == 1).all()) else found
 
 
 @dataclass(frozen=True)
@@ -128,18 +136,23 @@ class RankedRows(Ranking):
         return float(self.weight.sum())
 
     @cached_property
-    def arm_rows(self) -> dict[bool, int]:
-        """Number of rows of each arm; 0 for an arm that this ranking does not contain."""
+    def arm_rows(self) -> tuple[int, int]:
+        """Number of control and of treated rows; 0 if this ranking does not contain the arm."""
         treated = self.treated if self.squares is None else self.rows * self.treated
         n_treated = int(treated.sum())
-        return {True: n_treated, False: int(self.rows.sum()) - n_treated}
+        return int(self.rows.sum()) - n_treated, n_treated
 
     @cached_property
-    def arm_totals(self) -> dict[bool, float]:
-        """Sum of the weights of each arm."""
-        if not self.is_weighted:
-            return {arm: float(n) for arm, n in self.arm_rows.items()}
-        return arm_sums(self.arm_weight, self.treated)
+    def arm_totals(self) -> tuple[float, float]:
+        """Sum of the weights of the control and of the treated rows."""
+        return arm_sums(self.arm_weight, self.treated) if self.is_weighted else self.arm_rows
+
+    @cached_property
+    def responders(self) -> Floats:
+        """Rows of each line with the rarer outcome, or one other than 0; of bins the sum of y."""
+        if self.squares is not None:
+            return self.y  # only 0/1 outcomes show who responded, and others do not need it
+        return self.rows * (rarer_outcome(self.y) if self.responds is None else self.responds)
 
     @property
     def arms(self) -> list[tuple[bool, int]]:
@@ -161,10 +174,9 @@ class RankedRows(Ranking):
 
     def arm_scale(self) -> Floats:
         """+1 / A_T for treated lines, -1 / A_C for control lines, A the sum of the arm."""
-        scale = np.zeros(2)
-        for arm, sign in self.arms:
-            scale[int(arm)] = sign / self.arm_totals[arm]
-        return np.take(scale, self.treated.view(np.int8))
+        # An arm that is not there has no lines.
+        control, treated = np.maximum(self.arm_totals, np.finfo(float).tiny)
+        return np.take([-1 / control, 1 / treated], self.treated.view(np.int8))
 
     def signed_outcome(self) -> Floats:
         """Contribution of each line to the effect: +a y / A_T treated, -a y / A_C control."""
@@ -211,26 +223,21 @@ class RankedRows(Ranking):
             return distance * distance
         return np.maximum(self.squares - centre * (2 * self.y - centre * self.rows), 0.0)
 
-    def sum_variances(self, terms: Floats, slope: Floats) -> dict[bool, float]:
+    def sum_variances(self, terms: Floats, slope: Floats) -> Floats:
         """Variance of each arm's sum of row terms: n_g times their sample variance.
 
         ``terms`` holds the sum of each line; where a line is many rows, their terms differ by
         ``slope`` times the difference of their y. Not a number if an arm has a single row.
         """
-        sums = arm_sums(terms, self.treated)
-        means = [sums[arm] / max(self.arm_rows[arm], 1) for arm in (False, True)]
-        mean = np.take(means, self.treated.view(np.int8))
+        means = np.divide(arm_sums(terms, self.treated), np.maximum(self.arm_rows, 1))
+        mean = means.take(self.treated.view(np.int8))
         if self.squares is None:
             squares = np.square(terms - mean)
         else:
             rows = np.maximum(self.rows, 1.0)
             within = slope**2 * np.maximum(self.squares - self.y**2 / rows, 0.0)
             squares = self.rows * (terms / rows - mean) ** 2 + within
-        found = arm_sums(squares, self.treated)
-        return {
-            arm: found[arm] * n / (n - 1) if n > 1 else float("nan")
-            for arm, n in self.arm_rows.items()
-        }
+        return small_sample(self.arm_rows) * arm_sums(squares, self.treated)
 
     def parts(self, ranking: str) -> tuple[RankedRows, ...]:
         """Itself (``"joint"``), or the two arms ranked separately."""
