@@ -35,7 +35,7 @@ CASES = {
     "an outcome of text": ("check {trial} -t arm -y person --control none", "'person'"),
     "a query of a file": ("check {trial} {named} -q x", "query"),
     "nobody answers": (
-        "check postgresql://me:secret@127.0.0.1:1/shop {named} -q rows", "127.0.0.1/shop",
+        "check postgresql://me:secret@127.0.0.1:1/shop {named} -q rows", "postgresql://127.0.0.1",
     ),
     "an unknown model": ("fit {trial} {named} -m best -o {out}.model", "--model should be one of"),
     "a share of rows": ("fit {trial} {fit} --hold-out 2 -o {out}.model", "--hold-out"),

@@ -85,7 +85,7 @@ def test_queries_that_cannot_be_answered(database, query, message):
 
 
 def test_a_server_that_does_not_answer_and_no_password_in_the_message():
-    with pytest.raises(TableError, match="localhost/trials should be readable") as caught:
+    with pytest.raises(TableError, match="postgresql://localhost should be readable") as caught:
         read_table("postgresql://me:secret@localhost:1/trials", query="people")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -18,14 +18,13 @@ def rows(n=203, seed=0, arms=("none", "mail")):
 @given(
     n_splits=st.integers(2, 6),
     by=st.sampled_from(["treatment", "treatment-outcome"]),
-    shuffle=st.booleans(),
     n_arms=st.integers(2, 4),
     seed=st.integers(0, 10**6),
 )
 @settings(deadline=None, max_examples=40)
-def test_folds_part_the_rows_in_equal_shares(n_splits, by, shuffle, n_arms, seed):
+def test_folds_part_the_rows_in_equal_shares(n_splits, by, n_arms, seed):
     X, y, t = rows(seed=seed, arms=("d", "a", "c", "b")[:n_arms])
-    folds = TrialKFold(n_splits, by=by, shuffle=shuffle, random_state=seed if shuffle else None)
+    folds = TrialKFold(n_splits, by=by, random_state=seed)
     tests = []
     for train, test in folds.split(X, y, treatment=t):
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
@@ -54,7 +53,6 @@ def test_folds_follow_the_seed():
     assert fold_lists(random_state=1) != fold_lists(random_state=2)
     generator = fold_lists(random_state=np.random.default_rng(1))
     assert generator == fold_lists(random_state=1)
-    assert fold_lists(shuffle=False) == fold_lists(shuffle=False)
     splitter = TrialKFold(3, random_state=4)
     first, second = ([b.tolist() for _, b in splitter.split(X, treatment=t)] for _ in range(2))
     assert first == second

@@ -11,10 +11,13 @@ from tests.postgres_server import postgres_server
 
 from auucmax import read_trial
 from auucmax.data import read_table, tables
-from auucmax.data.reading import read_sample
-from auucmax.data.tables import TableError
+from auucmax.data.tables import Draw, TableError
 
 ROLES = {"treatment": "mail", "outcome": "visit"}
+
+
+def read_sample(source, query=None, **draw):
+    return read_table(source, query=query, draw=Draw(**draw))
 
 
 def people(n, per_house=3):

@@ -271,12 +271,13 @@ def read_rows_of_trial(data: str, source: Source, columns: dict[str, Any]) -> Tr
     """Read a trial from a table."""
     from auucmax._progress import working_on
     from auucmax.data import read_trial
-    from auucmax.data.reading import read_sample
+    from auucmax.data.reading import read_table
+    from auucmax.data.tables import Draw
 
     columns = dict(columns)
     by, max_rows = columns.get("groups") or columns.get("id"), columns.pop("max_rows", None)
     with working_on("reading"):
-        table = read_sample(data, by=by, max_rows=max_rows, **source)
+        table = read_table(data, draw=Draw(by, max_rows), **source)
     return read_trial(table, **trial_options(columns, table))
 
 

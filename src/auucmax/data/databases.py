@@ -167,7 +167,7 @@ def read_postgres(url: str, query: str | None, draw: Draw | None) -> pd.DataFram
     The transaction only reads, and is rolled back. With ``draw`` the server draws a sample.
     """
     psycopg = import_optional("psycopg", extra="postgres")
-    name = address_name(url)
+    name = database_name(url)
     with psycopg.connect(url, connect_timeout=_CONNECT_SECONDS) as connection:
         connection.read_only = True
         connection.execute("SET default_transaction_read_only = on")
@@ -191,21 +191,23 @@ def read_postgres(url: str, query: str | None, draw: Draw | None) -> pd.DataFram
     return frame.drop(columns=BUCKET, errors="ignore")
 
 
-def address_name(url: str) -> str:
-    """Host and database of an address, without the password."""
+def database_name(address: str) -> str:
+    """The name of a database in messages: scheme and host of its address, or the file."""
+    if address.startswith(_SQLITE):
+        return Path(address).name
+    scheme = address.partition("://")[0]
     try:
         # An unescaped password would be split, and its rest shown as a host or a port.
-        user, _, _ = url.split("://", 1)[1].rpartition("@")
+        user, _, _ = address.split("://", 1)[1].rpartition("@")
         if re.search(r"[\s/?#@]|%(?![0-9A-Fa-f]{2})", user):
             raise ValueError
-        parts = urlsplit(url)
-        return f"{parts.hostname or 'localhost'}{parts.path}"
+        host = urlsplit(address).hostname or "localhost"
     except ValueError:
         raise TableError(
-            f"source should be an address {url.partition('://')[0]}://user:password@host/database, "
-            f"got one that cannot be parsed. Check it; in a password write %40 for @, %2F for / "
-            f"and %25 for %."
+            f"source should be an address {scheme}://user:password@host/database, got one that "
+            f"cannot be parsed. Check it; in a password write %40 for @, %2F for / and %25 for %."
         ) from None
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else f"the database of {scheme}"
 
 
 def check_decimal(table: pd.DataFrame, decimal: str | None, columns: Collection[str]) -> None:
@@ -303,15 +305,6 @@ def is_table_expression(source: Any) -> bool:
     return types is not None and isinstance(source, types.Table)
 
 
-def warehouse_name(address: str) -> str:
-    """The name of a database in messages: scheme and host of its address, or the file."""
-    if address.startswith(_SQLITE):
-        return Path(address).name
-    address_name(address)  # or it cannot be parsed
-    scheme, host = address.partition("://")[0], urlsplit(address).hostname or ""
-    return f"{scheme}://{host}" if _HOST.fullmatch(host) else f"the database of {scheme}"
-
-
 def copy_rows(
     db: Any,
     source: Any,
@@ -371,7 +364,7 @@ def _connect(ibis: Any, address: str, stack: ExitStack) -> Any:
             return ibis.connect(address)
         except ImportError as error:
             raise TableError(
-                f"{warehouse_name(address)} should be read by a library for {scheme}, got none. "
+                f"{database_name(address)} should be read by a library for {scheme}, got none. "
                 f'Run: pip install "ibis-framework[{scheme}]"'
             ) from error
     file = Path(address.removeprefix(_SQLITE)).expanduser().resolve()

@@ -36,10 +36,8 @@ class TrialKFold(BaseEstimator):
         its values if there are at most two, otherwise zero and the tertiles of the rest. That
         steadies comparisons of models, but class counts of a fold are then no longer random, so
         unconditional finite-sample certificates no longer hold on it.
-    shuffle : bool, default True
-        Assign the rows of a stratum to folds in random order; otherwise in the order of rows.
     random_state : int, Generator or None
-        The same seed gives the same folds. Ignored without ``shuffle``.
+        The same seed gives the same folds. Rows of a stratum are assigned in random order.
 
     Notes
     -----
@@ -67,12 +65,10 @@ class TrialKFold(BaseEstimator):
         n_splits: int = 5,
         *,
         by: str = "treatment",
-        shuffle: bool = True,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.n_splits = n_splits
         self.by = by
-        self.shuffle = shuffle
         self.random_state = random_state
 
     def split(
@@ -88,7 +84,7 @@ class TrialKFold(BaseEstimator):
         treatment = check_treatment_given(treatment)
         check_consistent_length(X, y, treatment)
         codes = make_strata(treatment, y, by=self.by, least=n_splits)
-        rng = np.random.default_rng(self.random_state) if self.shuffle else None
+        rng = np.random.default_rng(self.random_state)
         # Numbers run on from stratum to stratum, so no two folds differ by more than one row, in
         # all or within a stratum.
         sizes = np.bincount(codes)
@@ -138,9 +134,9 @@ def make_strata(
     return codes
 
 
-def places_in_strata(codes: Codes, rng: np.random.Generator | None) -> Codes:
-    """Position of each row within its stratum, in random order if ``rng`` is given."""
-    rows = np.arange(len(codes)) if rng is None else rng.permutation(len(codes))
+def places_in_strata(codes: Codes, rng: np.random.Generator) -> Codes:
+    """Position of each row within its stratum, in random order."""
+    rows = rng.permutation(len(codes))
     position = np.empty(len(codes), dtype=np.intp)
     position[rows] = pd.Series(rows).groupby(codes[rows]).cumcount()
     return position

@@ -20,8 +20,8 @@ from auucmax._validation import (
     listed,
     missing_values,
 )
-from auucmax.data.reading import read_sample, table_of
-from auucmax.data.tables import check_columns
+from auucmax.data.reading import read_table, table_of
+from auucmax.data.tables import Draw, check_columns
 from auucmax.data.trial import Lost, Trial
 from auucmax.encoding.kinds import arm_text, kind_of, moments_of, outcome_kind, outcome_numbers
 from auucmax.results import Kind, Outcome, Roles
@@ -101,7 +101,7 @@ def read_trial(
     >>> trial.roles.arms, trial.arm.tolist()
     (('0', '1'), [0, 1, 0, 1])
     """
-    frame = read_sample(table, by=groups or id, max_rows=max_rows)
+    frame = read_table(table, draw=Draw(groups or id, max_rows))
     single = {"treatment": treatment, "outcome": outcome, "groups": groups, "id": id}
     for parameter, column in single.items():
         if column is None and parameter in ("treatment", "outcome"):
@@ -358,11 +358,9 @@ def without_ids(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
     ids = [name for name in names if names_rows(table[name])]
     if not ids or len(ids) == len(names):
         return list(names)
-    were = "is unique in every row, so it is treated as an identifier"
-    if len(ids) > 1:
-        were = "are unique in every row, so they are treated as identifiers"
     warnings.warn(
-        f"{listed(ids)} {were} and not used. To use it, name it among the features.",
+        f"columns that are unique in every row are treated as identifiers and not used, got "
+        f"{listed(ids)}. To use one, name it among the features.",
         UserWarning,
         stacklevel=level_of_caller(),
     )

@@ -32,18 +32,16 @@ import pandas as pd
 from auucmax._errors import InputError, level_of_caller
 from auucmax._files import DUCKDB, WAREHOUSES, check_source, files_at, private_folder
 from auucmax._optional import import_optional
-from auucmax._validation import check_whole
 from auucmax.data.databases import (
     COPY,
-    address_name,
     connect,
     copy_rows,
+    database_name,
     duckdb_select,
     is_table_expression,
     read_postgres,
     read_sql,
     register,
-    warehouse_name,
 )
 from auucmax.data.tables import (
     N_BUCKETS,
@@ -98,6 +96,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    draw: Draw | None = None,
     each: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """The rows of a file, of a folder of files, or of a database query.
@@ -115,6 +114,8 @@ def read_table(
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
         with ",", ``1,234`` is less than two and ``1.234`` more than a thousand.
     encoding : encoding of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
+    draw : a random sample instead of all rows: see :class:`auucmax.data.tables.Draw`. Of a frame,
+        which is in memory already, all rows are used unless it has ``max_rows``.
     each : if the table takes more than a quarter of the free memory, this function is applied to
         batches of its rows, and their results are the frame: see ``UpliftModel.narrow``.
 
@@ -154,49 +155,16 @@ def read_table(
 'age', 'town'. Did you mean 'age'?
     >>> folder.cleanup()
     """
-    return _rows(source, query, columns, decimal, encoding, each=each)
-
-
-def read_sample(
-    source: Any,
-    *,
-    by: str | None = None,
-    max_rows: int | None = None,
-    query: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-) -> pd.DataFrame:
-    """Like :func:`read_table`, but with a random sample if there are too many rows.
-
-    It has about ``max_rows`` rows; by default, as many as fit into a quarter of the free memory.
-    Rows with the same value in the column ``by`` (an id, a group) are drawn together. A frame is in
-    memory already: without ``max_rows`` all of its rows are used.
-    """
-    if max_rows is not None:
-        max_rows = check_whole(max_rows, "max_rows", 1)
-    return _rows(source, query, None, decimal, encoding, draw=Draw(by, max_rows))
-
-
-def _rows(
-    source: Any,
-    query: str | None,
-    columns: Sequence[str] | None,
-    decimal: str | None,
-    encoding: str | None,
-    *,
-    draw: Draw | None = None,
-    each: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
-) -> pd.DataFrame:
     address = str(source)
     files: list[str] = []
     if is_frame(source) and not is_table_expression(source):
         kind, name = "frame", "the table"
     elif address.startswith(_POSTGRES):
-        kind, name = "postgresql", address_name(address)
+        kind, name = "postgresql", database_name(address)
     elif is_table_expression(source):
         kind, name = "ibis", "the table of ibis"
     elif address.startswith(WAREHOUSES):
-        kind, name = "warehouse", warehouse_name(address)
+        kind, name = "warehouse", database_name(address)
     else:
         files, kind, name = locate_files(address, query)
     check_form(kind, name, query, decimal, encoding)
@@ -204,7 +172,11 @@ def _rows(
         frame = frame_of(source) if columns is None else frame_of(source, columns)[list(columns)]
         by = draw.by if draw else None
         check_columns([by] if by else [], list(frame.columns), name)
-        n = draw.buckets(len(frame), lambda: frame, name) if draw and draw.max_rows else None
+        n = (
+            draw.buckets(len(frame), lambda: frame, name)
+            if draw and draw.max_rows is not None
+            else None
+        )
         if n is not None:
             keys = np.arange(len(frame)) if by is None else frame[by].astype(str).to_numpy()
             frame = frame[pd.util.hash_array(keys.astype(object)) % N_BUCKETS < n]
@@ -258,13 +230,6 @@ decimals.
         raise InputError(
             "decimal", "'.' or ','", f"{decimal!r:.50}", "Pass the sign before the decimals."
         )
-    try:
-        "".encode(encoding or "utf-8")  # only codecs of texts do this: base64 does not
-    except (LookupError, ValueError):
-        raise InputError(
-            "encoding", "the name of a text encoding, such as latin-1, cp1252 or utf-16",
-            f"{encoding!r:.50}", "Check the name.",
-        ) from None  # fmt: skip
 
 
 def locate_files(address: str, query: str | None = None) -> tuple[list[str], str, str]:

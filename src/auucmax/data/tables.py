@@ -14,14 +14,17 @@ from typing import NamedTuple
 import pandas as pd
 
 from auucmax._errors import InputError, level_of_caller, without_passwords
-from auucmax._validation import listed, unknown_columns
+from auucmax._validation import check_whole, listed, unknown_columns
 
 #: What to do with a file that is not UTF-8.
 NAME_ENCODING = (
     "Name its encoding, such as latin-1 or utf-16, or export the table to a CSV or Parquet file."
 )
 # Other messages of DuckDB list settings, an encoding among them: the word alone proves nothing.
-_NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
+_NOT_UTF_8 = re.compile(
+    r"invalid unicode|not utf-8|invalid utf-8|codec can't decode|unknown encoding|text encoding",
+    re.I,
+)
 _CSV_ERROR = re.compile(
     r"(CSV Error on Line: \d+).*?^(?=Expected|Value|Invalid)(.*?)$.*^ *file = (.*?)$", re.M | re.S
 )
@@ -134,7 +137,10 @@ class Draw(NamedTuple):
 
         ``some`` gives sample rows of the table, to estimate their memory.
         """
-        most = most_rows(some()) if self.max_rows is None else self.max_rows
+        if self.max_rows is None:
+            most = most_rows(some())
+        else:
+            most = check_whole(self.max_rows, "max_rows", 1)
         if n_rows <= most:
             return None
         if self.max_rows is None:

@@ -59,11 +59,11 @@ _SAME_MOMENT = 1e-6  # days: times of two dates that differ by less, in floats, 
 
 # Which kinds of a new table may stand for a kind of the training table.
 _TAKES = {
-    "number": ("number", "boolean", "empty"),
-    "boolean": ("boolean", "number", "category", "mixed", "empty"),
-    "date": ("date", "empty"),
-    "category": ("category", "number", "boolean", "mixed", "empty"),
-    "code": ("number", "boolean", "empty"),
+    "number": ("number", "boolean"),
+    "boolean": ("boolean", "number", "category", "mixed"),
+    "date": ("date",),
+    "category": ("category", "number", "boolean", "mixed"),
+    "code": ("number", "boolean"),
 }
 _PLURAL = {
     "number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans",
@@ -71,8 +71,8 @@ _PLURAL = {
 }  # fmt: skip
 # Which kinds a user may declare as levels, or as quantities.
 _DECIDED = {
-    "categorical": ("number", "category", "boolean", "mixed", "empty"),
-    "numeric": ("number", "boolean", "empty"),
+    "categorical": ("number", "category", "boolean", "mixed"),
+    "numeric": ("number", "boolean"),
 }
 
 
@@ -294,7 +294,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _column(self, series: pd.Series) -> tuple[Column, list[str]]:
         """Fit a column; for a category also return the levels beyond ``max_levels``."""
-        name, kind, n_rows = str(series.name), kind_of(series), len(series)
+        name, n_rows = str(series.name), len(series)
+        if series.isna().all():
+            return Column(name, "number"), []
+        kind = kind_of(series)
         least, most = int(self.min_level_rows), int(self.max_levels)
         decided: bool | None = None  # whether the user wants levels
         for option, kinds in _DECIDED.items():
@@ -307,8 +310,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     )
         if kind == "mixed" and not decided:
             raise unknown_kind(series)
-        if kind == "empty":
-            return Column(name, "number"), []
         counts: Mapping[Any, int] | None
         if kind == "category" or decided:
             codes, texts = texts_of(series, kind)
@@ -319,7 +320,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             values = numbers_of(series, kind)
             present = values[~np.isnan(values)]
             # A median, or a coefficient, of fewer people would reveal them.
-            if not len(present) or len(present) < least <= n_rows:
+            if len(present) < least <= n_rows:
                 return Column(name, "number"), []
             counts = None
             if kind == "number" and decided is None:
@@ -453,19 +454,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
         """Values as numbers (NaN where missing) or level codes (-1 where missing)."""
+        if series.isna().all():
+            return np.full(len(series), -1 if column.has_levels else np.nan)
         kind = kind_of(series)
         if kind not in _TAKES[column.kind]:
             present = series[series.notna()]
             if kind == "mixed":
                 raise unknown_kind(series)
-            if column.kind in ("number", "code") and are_number_texts(present):
-                series, kind = pd.to_numeric(series), "number"
-            elif len(present):
+            if column.kind not in ("number", "code") or not are_number_texts(present):
                 raise _other_kind(column, kind, present.iloc[0])
-            else:
-                kind = "empty"
-        if kind == "empty":
-            return np.full(len(series), -1 if column.has_levels else np.nan)
+            series, kind = pd.to_numeric(series), "number"
         if column.kind == "boolean":
             values, unknown = truths_of(series, kind)
             if unknown:
