@@ -152,7 +152,7 @@ def test_auuc_takes_fitted_models_of_frames_and_of_arrays() -> None:
 
 
 def test_two_logistic_regressions_are_the_true_model() -> None:
-    trial = make_trial(200_000, random_state=3, heterogeneity=0.5, dtype="float64")
+    trial = make_trial(200_000, random_state=3, heterogeneity=0.5)
     X, population = trial.X.to_numpy(), trial.population
     prognosis, response = population._directions[2]
     for arm in (0, 1):

@@ -32,7 +32,7 @@ def small():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("l2", [0.0, 1e-6, 1e-4, 1e-2])
 def test_the_slow_twin_agrees(kind, l2):
-    trial = make_trial(4_000, n_features=5, dtype="float64", random_state=2)
+    trial = make_trial(4_000, n_features=5, random_state=2)
     X = trial.X.to_numpy() * [1, 2, 3, 0.5, 1] + [0, 5, -2, 1, 0]
     rows = {"X": X, "y": trial.y, "treatment": trial.treatment}
     slow = Tuned(kind, l2_grid=(l2,))

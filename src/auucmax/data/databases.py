@@ -243,7 +243,7 @@ def read_sql(
     relation = db.sql(table)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
     chosen = list(types) if columns is None else list(columns)
-    check_columns([*chosen, *([draw.by] if draw and draw.by else [])], list(types), name)
+    check_columns(chosen, list(types), name)
     texts = [c for c in types if infer and types[c] == "VARCHAR"]
     found = infer_types(db, table, name, texts, chosen, is_csv, decimal)
     zoned = [c for c in chosen if found.forms.get(c) == INSTANTS]
@@ -275,6 +275,7 @@ def read_sql(
         return rows
 
     if draw is not None:
+        draw.check(list(types), name)
         sql = draw.sql(sql, name, read, f"hash({{}}) % {N_BUCKETS}")
     ((n_rows,),) = db.execute(f"SELECT count(*) FROM ({table})").fetchall() if each else ((0,),)
     if each is not None and n_rows > most_rows(finished(read(f"{sql} LIMIT {LOOKED_AT}"))):
@@ -336,7 +337,7 @@ def copy_rows(
                 table = connection.table(query)
         check_different(table.columns, name)
         if draw is not None:
-            check_columns([draw.by] if draw.by else [], table.columns, name)
+            draw.check(table.columns, name)
             key = ibis.row_number() if draw.by is None else table[draw.by]
             keyed = table.mutate(**{BUCKET: key.cast("string").hash() & (N_BUCKETS - 1)})
             with suppress(ibis.common.exceptions.IbisError):  # the database cannot hash

@@ -262,14 +262,12 @@ def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[A
     if n_missing := int(column.isna().sum()):
         raise missing_values(name, n_missing)
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        column = moments_of(column).dt.tz_localize(None)  # one moment is one id in every time zone
+        # One moment is one id in every time zone and unit; days are written without a time.
+        texts = [moment.tz_localize(None).isoformat() for moment in moments_of(column)]
+        return np.array([text.removesuffix("T00:00:00") for text in texts], dtype=object)
     values = column.to_numpy()
     if values.dtype == object and any(map(pd.api.types.is_list_like, values)):
         raise InputError(name, "numbers or texts", "lists or the like", "Name another column.")
-    if values.dtype.kind == "M":
-        # Independent of their unit; days are written without a time.
-        texts = [moment.isoformat().removesuffix("T00:00:00") for moment in column]
-        return np.array(texts, dtype=object)
     written = values.astype(str)
     if not blanks and (n_blank := int(((written == "") | np.strings.isspace(written)).sum())):
         raise InputError(

@@ -280,17 +280,9 @@ def make_trial(
     n_rows: int | None = None,
     *,
     preset: str | None = None,
-    n_features: int | None = None,
-    n_noise: int | None = None,
     treatment_share: float | None = None,
-    base_rate: float | None = None,
-    ate: float | None = None,
-    signal: float | None = None,
-    heterogeneity: float | None = None,
-    nonlinearity: float = 0.0,
-    outcome: str = "binary",
-    dtype: str = "float32",
     random_state: int | np.random.Generator | None = None,
+    **population: Any,
 ) -> SyntheticTrial:
     """Make a randomised trial with known effects and known AUUC of any score.
 
@@ -313,10 +305,12 @@ def make_trial(
           rows, of which 11,882,655 treated with 576,824 visits and 2,096,937 controls with 80,105
           (rates .04854 and .03820, as tabulated from the full file in the repository
           kuochh/criteo-ab-testing-uplift, streamlit/data/itt_effects.csv; effect .01034).
-    n_features, n_noise : int, default 10 and 2
-        Columns of X, and how many of them (the last ones) have no bearing on the outcome.
     treatment_share : float, default 0.5
         Share of treated rows.
+    random_state : int, Generator or None
+        The same seed gives the same trial.
+    n_features, n_noise : int, default 10 and 2
+        Columns of X, and how many of them (the last ones) have no bearing on the outcome.
     base_rate, ate : float, default 0.1 and 0.03
         Mean outcome of the control and average effect, in the population.
     signal, heterogeneity : float, default 0.5 and 0.3
@@ -327,10 +321,6 @@ def make_trial(
         best AUUC is the same for all values.
     outcome : {"binary", "continuous"}, default "binary"
         0/1, or normal with standard deviation 1 around the mean.
-    dtype : {"float32", "float64"}, default "float32"
-        Type of the features.
-    random_state : int, Generator or None
-        The same seed gives the same trial.
 
     Returns
     -------
@@ -351,24 +341,19 @@ def make_trial(
     >>> round(population.auuc(linear), 4)
     0.0214
     """
-    given: dict[str, Any] = {
-        "n_rows": n_rows, "n_features": n_features, "n_noise": n_noise,
-        "treatment_share": treatment_share, "base_rate": base_rate, "ate": ate,
-        "signal": signal, "heterogeneity": heterogeneity,
-    }  # fmt: skip
     if preset is not None:
         check_choice(preset, "preset", PRESETS)
     # All other defaults are those of the population.
-    chosen = {"n_rows": 10_000, "treatment_share": 0.5} | PRESETS.get(preset or "", {})
+    chosen = {"n_rows": 10_000, "treatment_share": 0.5} | PRESETS.get(preset or "", {}) | population
+    given = {"n_rows": n_rows, "treatment_share": treatment_share}
     chosen |= {name: value for name, value in given.items() if value is not None}
-    check_choice(dtype, "dtype", ("float32", "float64"))
     share = chosen.pop("treatment_share")
     n_rows = check_whole(chosen.pop("n_rows"), "n_rows", 2)
     check_level(share, "treatment_share")
-    population = Population(nonlinearity=nonlinearity, outcome=outcome, **chosen)
+    law = Population(**chosen)
     name = "synthetic trial" if preset is None else f"synthetic {preset}"
     rng = np.random.default_rng(random_state)
-    return _draw(population, n_rows, round(share * n_rows), np.dtype(dtype), rng, name)
+    return _draw(law, n_rows, round(share * n_rows), np.dtype("float32"), rng, name)
 
 
 def _draw(

@@ -132,6 +132,10 @@ class Draw(NamedTuple):
     by: str | None = None
     max_rows: int | None = None
 
+    def check(self, names: Sequence[str], table: str) -> None:
+        """Raise a TableError if the table has no column ``by``."""
+        check_columns([] if self.by is None else [self.by], names, table)
+
     def buckets(self, n_rows: int, some: Callable[[], pd.DataFrame], name: str) -> int | None:
         """Number of hash buckets to read; None to read all rows.
 
