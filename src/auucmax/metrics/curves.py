@@ -146,7 +146,7 @@ class ArmSegments:
         """Sum over the arm's rows of products of centred psi; (J, J)."""
         first = np.array([self.sums(term) for term in self.terms])
         # Without weights every row has a = w = 1, and only the square of y - c remains.
-        second = first[np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])]
+        second = first[np.outer([0, 1, 1], [0, 1, 1])]
         if self.part.is_weighted:
             second = np.array([[self.sums(a * b) for b in self.terms] for a in self.terms])
         second[0, 0] = self.sums(self.own * self.part.squares_around(self.centre))
@@ -449,7 +449,7 @@ def risk_table(
             counts = cell.rows() @ (inside[k] > 0)
             variance = np.maximum(np.diag(cell.covariance(factors)), 0.0)
             own = Moments(counts, variance)
-            if support.shape == "skewed" and part.squares is None:
+            if support.shape == "skewed":  # which of bins is not known
                 own = cell.moments(factors)
         else:
             counts = counted[k, 0]

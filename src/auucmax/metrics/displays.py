@@ -225,9 +225,8 @@ class DecileDisplay(Display):
 
     def _draw(self, ax: Axes, color: str | None) -> None:
         table = self.table.dropna(subset=["uplift"])
-        ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
         # Without an interval there is no bar.
-        half = [end.fillna(0) for end in ends]
+        half = table[["lower", "upper"]].sub(table["uplift"], axis=0).abs().fillna(0).T
         label = self._label() or "effect"
         ax.bar(table.index, table["uplift"], color=color, alpha=0.75, label=label)
         ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)

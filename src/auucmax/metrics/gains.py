@@ -330,8 +330,7 @@ class Gains:
         largest = shares.T * (squares[1:, None] + squares[0]) * np.abs(residual).max() ** 2
         part = np.where(rows.n_arms * largest <= (SMALL_PART * error) ** 2, 0.0, largest)
         # Arms count by their parts in the variance, as in Welch's degrees of freedom.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lost = np.where(part > 0, part / np.maximum(found, 0.0), 0.0).sum(axis=0)
+        lost = np.where(part > 0, ratio(part, found, np.inf), 0.0).sum(axis=0)
         return np.asarray(ratio(part.sum(axis=0), lost, np.inf))
 
 

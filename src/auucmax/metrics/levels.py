@@ -204,8 +204,8 @@ class Levels:
         check_level(level)
         ranked, support = self.ranked, self.support
         estimate, gain = self.auuc(ranking), self.gain(ranking)
-        full = ranked.squares is None and support.shape == "skewed"
-        moments = self._moments(ranked, *inference.row_terms(ranked, ranking), full=full)
+        terms = inference.row_terms(ranked, ranking)
+        moments = self._moments(ranked, *terms, full=support.shape == "skewed")
         terms = inference.row_terms(self.centred, ranking, less_half_effect=True)
         error, spread = Spread.of(moments).error, Spread.of(self._moments(self.centred, *terms))
         constant = len(self.scores) == 1
