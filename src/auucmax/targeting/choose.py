@@ -238,9 +238,7 @@ def _within_limits(
     worth, cost = np.column_stack([worth, control]), np.column_stack([cost, control]) / unit
     limit = np.concatenate([[money / unit], most, -least])
     parts, _ = _solve(worth, cost, limit, np.random.default_rng(0))
-    counts = parts.sum(axis=0)[:-1]
-    used = np.concatenate([[(parts * cost).sum()], counts, -counts])
-    if (used - limit > 1e-6 * (1 + least.max())).any():
+    if (_use(parts, cost) - limit > 1e-6 * (1 + least.max())).any():
         raise InputError(
             "at_least", "numbers that people, budget and at_most allow together",
             f"{' + '.join(f'{n:,.0f}' for n in least if n)} for {len(parts):,} people",
@@ -255,10 +253,10 @@ def _net(worth: Floats, cost: Floats, prices: Floats) -> Floats:
     return worth - prices[0] * cost + np.append(of_joining - of_place, 0.0)
 
 
-def _use(arm: Indices, cost: Floats) -> Floats:
-    """Amount used of each limit, (2 K + 1,)."""
-    counts = np.bincount(arm + 1, minlength=cost.shape[1])[1:]
-    return np.concatenate([[cost[np.arange(len(arm)), arm].sum()], counts, -counts])
+def _use(parts: Floats, cost: Floats) -> Floats:
+    """Amount that shares of arms (n, K + 1) use of each limit, (2 K + 1,)."""
+    counts = parts.sum(axis=0)[:-1]
+    return np.concatenate([[(parts * cost).sum()], counts, -counts])
 
 
 def _solve(worth: Floats, cost: Floats, limit: Floats, rng: Generator) -> tuple[Floats, Floats]:
@@ -271,19 +269,19 @@ def _solve(worth: Floats, cost: Floats, limit: Floats, rng: Generator) -> tuple[
     _, start = _solve(worth[some], cost[some], limit * (n_some / n_people), rng)
     net = _net(worth, cost, start)
     second, first = np.partition(net, -2, axis=1)[:, -2:].T
-    best = np.where(first > 0, net[:, :-1].argmax(axis=1), -1)
+    best = net.argmax(axis=1)
     # The error of a sample: some people, in the root of their number.
     n_asked = int(8 * n_people / np.sqrt(n_some))
     while True:
         # Those nearest to indifferent are solved for, the others get their best arm.
         n_asked = min(n_asked, n_people)
         asked = first - second <= np.partition(first - second, n_asked - 1)[n_asked - 1]
-        sure = np.where(asked, -1, best)
-        parts = np.eye(worth.shape[1])[sure]
-        parts[asked], prices = _program(worth[asked], cost[asked], limit - _use(sure, cost))
+        parts = np.eye(worth.shape[1])[best]
+        left = limit - _use(parts[~asked], cost[~asked])
+        parts[asked], prices = _program(worth[asked], cost[asked], left)
         net = _net(worth, cost, prices)[~asked]
         own = net[np.arange(len(net)), best[~asked]]
-        if (own >= net.max(axis=1, initial=0.0) - 1e-9 * np.abs(own)).all():
+        if (own >= net.max(axis=1) - 1e-9 * np.abs(own)).all():
             return parts, prices
         n_asked *= 2
 
@@ -323,17 +321,16 @@ def _program(worth: Floats, cost: Floats, limit: Floats) -> tuple[Floats, Floats
 
 
 def _rounded(parts: Floats, cost: Floats, limit: Floats) -> Indices:
-    """Round shares of arms to whole people."""
+    """Round shares of arms to whole people: -1 for the control, (n,)."""
     n_arms = parts.shape[1] - 1
     is_whole = parts.max(axis=1) > 1 - 1e-6
-    arm = np.where(is_whole & (parts[:, -1] < 0.5), parts.argmax(axis=1), -1)
-    room = limit - _use(arm, cost)  # money, places, and people that an arm still needs if negative
+    whole = np.where(is_whole[:, None], parts.round(), 0.0)
     for person in np.flatnonzero(~is_whole):  # no more than there are limits
+        # Money, places, and people that an arm still needs if negative.
+        room = limit - _use(whole, cost)
         part, price = parts[person, :-1], cost[person, :-1]
         fits = (part > 1e-6) & (room[1 : n_arms + 1] >= 1) & (price <= room[0])
         # Arms that still need people first, then the larger parts.
         k = np.lexsort((-part, room[n_arms + 1 :] >= 0, ~fits))[0]
-        if fits[k]:
-            arm[person] = k
-            room -= _use(arm[[person]], cost[[person]])
-    return arm
+        whole[person, k] = fits[k]
+    return np.where(whole[:, :-1].any(axis=1), whole.argmax(axis=1), -1)
