@@ -217,3 +217,14 @@ def test_prices_of_a_part_of_the_people_lead_to_the_optimum_of_all(monkeypatch):
     parts = choose(uplift, **options)
     assert parts.counts == whole.counts
     assert parts.uplift == pytest.approx(whole.uplift, rel=1e-9)
+
+
+def test_limits_hold_where_costs_differ_by_many_orders_of_magnitude():
+    rng = np.random.default_rng(1)
+    uplift, cost = rng.random((60, 2)), rng.random((60, 2)) ** 40
+    budget, most = 0.1 * cost.sum(), np.array([10, np.inf])
+    found = choose(uplift, cost=cost, budget=budget, at_most=most)
+    exact = program(uplift, cost, budget, most, np.zeros(2))
+    assert found.cost <= budget
+    assert found.counts[0] <= 10
+    assert found.uplift >= -exact.fun - 2 * uplift.max()  # but for those whom a limit divides
