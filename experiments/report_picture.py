@@ -1,6 +1,5 @@
-"""``python -m experiments.report_picture``: the first screen of the page, for the docs.
+"""``python -m experiments.report_picture``: the first screen of the page of `auucmax demo`.
 
-Hillstrom's trial, as `auucmax demo` fits it; an e-mail costs half a dollar and a visit is worth 12.
 Needs Chromium and playwright.
 """
 
@@ -10,8 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import auucmax
-from auucmax.present.page import write_report
+from auucmax.cli import app
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "report.png"
 SIZE = {"width": 1280, "height": 1400}
@@ -31,12 +29,9 @@ def take(page: Path, picture: Path, part: str = "section.hero") -> None:
 
 
 def main() -> None:
-    trial = auucmax.load_hillstrom(encoding="raw")
-    table = trial.X.assign(mail=trial.treatment != trial.control, visit=trial.y)
-    model = auucmax.fit(auucmax.read_trial(table, treatment="mail", outcome="visit"))
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        write_report(model, page, cost=0.5, value=12.0, currency="USD")
+        app(["demo", "--output", str(page)], standalone_mode=False)
         take(page, PICTURE)
     print(f"wrote docs/images/{PICTURE.name}")
 

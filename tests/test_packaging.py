@@ -137,7 +137,7 @@ def test_the_first_command_of_the_readme_needs_the_base_alone(base, tmp_path):
     assert sum(found.values()) < MOST_MB
     command = base.parent / "auucmax"
     shown = succeed(command, "demo", cwd=tmp_path, env=clean())
-    assert "of 42,693 people (30%)" in shown
+    assert "of 42,693 people (55%)" in shown
     assert "<svg" in (tmp_path / "auucmax-demo.html").read_text()
 
 

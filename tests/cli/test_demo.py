@@ -21,7 +21,7 @@ def test_demo_goes_from_the_check_to_the_page(tmp_path):
         env={**os.environ, "TERM": "xterm", "COLUMNS": "2000"},
     )  # fmt: skip
     shown = done.stdout.decode()
-    assert shown.startswith("Treat 12,808 of 42,693 people (30%)")
+    assert shown.startswith("Treat 23,484 of 42,693 people (55%)")
     assert len(shown.splitlines()) <= 9
     assert "<svg" in (tmp_path / "page.html").read_text()
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]

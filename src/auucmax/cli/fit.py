@@ -22,7 +22,6 @@ from auucmax.cli.options import (
     read_rows_of_trial,
     shared,
 )
-from auucmax.results import TOP
 
 _LEFT_OUT = ("id", "lower_is_better", "outcome_range", "drop_missing_outcomes")
 _ID = shared("id", str | None, "Column that identifies each row.", metavar="COLUMN")
@@ -135,7 +134,8 @@ def demo(
 ) -> Answer:
     """Try everything on Hillstrom's e-mail trial of 2008: check, fit, target and report.
 
-    The trial is part of the package: no data and no network are needed.
+    An e-mail is assumed to cost 0.50 USD, and a visit to be worth 12 USD. The trial is part of the
+    package: no data and no network are needed.
     """
     import auucmax
     from auucmax._files import check_target
@@ -144,6 +144,7 @@ def demo(
     check_target(output)
     trial = auucmax.load_hillstrom(encoding="raw")
     fitted = auucmax.fit(trial, model)
-    found = fitted.target(trial.X, share=TOP)
-    write_report(fitted, output, share=TOP, n_people=trial.n_rows)
+    terms: dict[str, Any] = {"cost": 0.5, "value": 12.0}
+    found = fitted.target(trial.X, **terms)
+    write_report(fitted, output, **terms, currency="USD", n_people=trial.n_rows)
     return Answer(found, saved=output)
