@@ -84,6 +84,8 @@ CASES = (
     Case(1_500, shows="effect"),
     Case(2_000, shows="effect", base_rate=0.05, ate=0.02, treated=0.6),
     Case(1_000, shows="effect", base_rate=0.2, ate=0.1, heterogeneity=0.5, outcome="continuous"),
+    Case(20_000, shows="effect", base_rate=0.05, ate=0.015, treated=0.95),
+    Case(20_000, shows="effect", base_rate=0.03, ate=0.01, treated=0.05),
 )
 BY_NAME = {case.name: case for case in CASES}
 
@@ -149,7 +151,8 @@ def simulate(case: Case, split: int, trials: int = CHUNK, certificates: int = CE
         score = scores(case, trial, rng)
         levels = Levels.of(trial.y, score, treatment=trial.treatment)
         if case.shows == "effect":
-            low, high = _effect(trial)
+            band = levels.band([1.0])
+            low, high = band.lower[-1], band.upper[-1]
         else:
             low, high = levels.inference().gain_interval
         shown += low > 0
@@ -180,14 +183,6 @@ def simulate(case: Case, split: int, trials: int = CHUNK, certificates: int = CE
         counts = {"certified": certified, "likely": likely, "likely_too": likely_too}
         found |= {name: int(count) for name, count in counts.items()}
     return found
-
-
-def _effect(trial: Any) -> tuple[float, float]:
-    """The normal interval of the average effect."""
-    arms = [trial.y[trial.treatment == arm] for arm in (0, 1)]
-    error = float(np.sqrt(sum(own.var(ddof=1) / len(own) for own in arms)))
-    effect = float(arms[1].mean() - arms[0].mean())
-    return effect - 1.96 * error, effect + 1.96 * error
 
 
 class Compared(NamedTuple):

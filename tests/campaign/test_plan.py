@@ -58,6 +58,7 @@ FRESH = (
     experiment.Case(1_800, base_rate=0.15, ate=0.04, noise=0.8, treated=0.4, certified=True),
     experiment.Case(4_000, base_rate=0.05, ate=0.02, heterogeneity=0.7, pilot=True, certified=True),
     experiment.Case(1_500, base_rate=0.08, ate=0.04, treated=0.7, shows="effect"),
+    experiment.Case(12_000, base_rate=0.02, ate=0.01, treated=0.9, shows="effect"),
 )
 
 

@@ -159,7 +159,13 @@ class Assumed(Result):
         error, n_own = self.error(n_rows, what), self.part * n_rows
         if what == What.GUARANTEE:
             return float(ndtr(self.gain / error - certificate_quantile(self, n_own, error)))
-        found = ndtr(abs(self.value(what)) / error - ndtri(0.5 + self.level / 2))
+        z, at_zero = ndtri(0.5 + self.level / 2), error
+        if what == What.EFFECT and self.outcome_sd is None:
+            # An effect of 0 is outside score limits by the error that equal rates would have.
+            middle, variances = float(self.shares @ self.means), self.arm_variances()[0]
+            equal = middle * (1 - middle) / self.shares
+            at_zero = error * np.sqrt(equal.sum() / (variances / self.shares).sum())
+        found = ndtr((abs(self.value(what)) - z * at_zero) / error)
         if self.outcome_sd is None:
             # Responders and others must be enough for an interval.
             counts = n_own * self.shares * np.minimum(self.means, 1 - self.means)
