@@ -192,8 +192,9 @@ def trial_of(table: Any, roles: Roles) -> Trial:
         )
         raise InputError(
             f"the outcome {roles.outcome.name!r}", "known in every row", f"none in {each}",
-            "If outcomes were lost, or are not known yet, pass drop_missing_outcomes "
-            "(--drop-missing-outcomes): the rows are left out, and the check compares the arms.",
+            "If outcomes were lost, or are not known yet, ask to drop missing outcomes (on the "
+            "command line --drop-missing-outcomes): the rows are left out, and the check compares "
+            "the arms.",
         )  # fmt: skip
     if not n_rows.all():
         raise InputError(
