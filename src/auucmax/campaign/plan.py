@@ -348,7 +348,7 @@ def plan_trial(
     --------
     >>> plan = plan_trial(base_rate=0.1, effect=0.03, effect_sd=0.04, explained=0.5)
     >>> round(plan.assumed[0].gain, 4), plan.rows(), plan.rows("effect")
-    (0.008, 4206, 3543)
+    (0.008, 4206, 3548)
     """
     for value, name in ((power, "power"), (level, "level"), (delta, "delta")):
         check_level(value, name)
